@@ -27,8 +27,8 @@ FLAGS = ("-O3", "-std=c++17", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-m
 
 
 def flags(spec: EnvSpec | Program) -> tuple[str, ...]:
-    """Return the flags of a kernel. Kernels for the sizes of a policy run on the CPU in tests alone, so they compile faster."""
-    return (*FLAGS, "-O1") if isinstance(spec, Program) and spec.constants else FLAGS
+    """Return the flags of a kernel; see ``Program.prebuilt``."""
+    return (*FLAGS, "-O1") if isinstance(spec, Program) and not spec.prebuilt else FLAGS
 
 
 def find_compiler() -> list[str] | None:

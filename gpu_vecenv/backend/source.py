@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import re
 import stat
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from gpu_vecenv.errors import CompileError
+from gpu_vecenv.spec.arguments import Array, EnvArgs, Nested, Number, Struct, program_header
 from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.spec.header import args_header
 from gpu_vecenv.spec.struct import is_single
@@ -21,50 +25,53 @@ _INCLUDE = re.compile(r'#include "([^"]+)"')
 
 @dataclass(frozen=True)
 class Program:
-    """Kernels of the package beside those of envs. Their file has the entry points and defines its argument struct itself."""
+    """Kernels of the package beside those of envs. Their file has the entry points and includes ``program_args.h``."""
 
     name: str
     """Name in messages."""
     kernel: Path
+    args: Struct = field(compare=False)
+    """Argument struct of all kernels, see ``arguments()``."""
     constants: tuple[tuple[str, int | str], ...] = ()
     """Macros and their values, without the prefix ``GV_``."""
     lanes: int = 128
     """Lanes of a team on CUDA."""
-    scratch: int | None = 4096
-    """Floats of scratch of a team on CUDA; None if each launch says how much shared memory its teams have."""
+    scratch: int | None = 0
+    """Floats of scratch of a team; None if the kernels tell it, and on CUDA each launch."""
     resident: int | None = None
     """Blocks that a multiprocessor must have room for, which limits registers; None chooses by the number of lanes."""
-    env: EnvSpec | None = field(default=None, hash=False)
+    env: EnvSpec | None = None
     """Env whose ``.cu`` precedes the kernels. Its hooks have teams of one lane, and teams of ``lanes`` compute tiles."""
+    small: int = 1 << 14
+    """Work of a launch below which a second CPU thread saves less time than it takes to wake it."""
+    prebuilt: bool = True
+    """The package has it compiled. Others run on the CPU in tests alone, so they are compiled fast."""
+
+    @functools.cached_property
+    def _hash(self) -> int:
+        return hash((self.name, self.kernel, self.constants, self.lanes))
+
+    def __hash__(self) -> int:
+        return self._hash  # each launch of a new call looks for the loaded kernels
+
+    @functools.cached_property
+    def writers(self) -> dict[Any, dict[tuple[str, ...], Callable[..., None]]]:
+        """Functions that write arguments, by device and by members; see ``backend/programs.py``."""
+        return {}
+
+    @functools.cached_property
+    def macros(self) -> dict[str, Any]:
+        """The constants by name."""
+        return dict(self.constants)
 
 
-DRAW = Program("draws of policies", KERNEL_FOLDER / "policy" / "draw.cu")
+TEAMS = Number("teams", "int32", "teams of the launch")
+"""Last member of the argument struct of each program, which ``Call.launch()`` writes."""
 
-SCAN = Program("recurrences over time", KERNEL_FOLDER / "returns" / "scan.cu", lanes=256, scratch=6400)
 
-MASKS = Program("masks of transitions", KERNEL_FOLDER / "returns" / "masks.cu")
-
-CHOICES = Program("transitions with a choice", KERNEL_FOLDER / "returns" / "choices.cu")
-
-EFFECTS = Program("masks of policies", KERNEL_FOLDER / "returns" / "effects.cu")
-
-MOMENTS = Program("running statistics", KERNEL_FOLDER / "returns" / "moments.cu")
-
-STANDARDS = Program("moments of minibatches", KERNEL_FOLDER / "returns" / "standards.cu", lanes=512)
-
-EPISODES = Program("returns of episodes", KERNEL_FOLDER / "returns" / "episodes.cu")
-
-METRICS = Program("means of metrics of episodes", KERNEL_FOLDER / "returns" / "metrics.cu")
-
-DEAL = Program("order of minibatches", KERNEL_FOLDER / "learner" / "deal.cu")
-
-FINITE = Program("search for numbers that are not finite", KERNEL_FOLDER / "learner" / "finite.cu")
-
-PUBLISH = Program("metrics of iterations", KERNEL_FOLDER / "learner" / "publish.cu")
-
-UPDATE_ENDS = Program("start and end of updates", KERNEL_FOLDER / "learner" / "update_ends.cu")
-
-PROGRAMS = (DRAW, SCAN, MASKS, CHOICES, EFFECTS, MOMENTS, STANDARDS, EPISODES, METRICS, DEAL, UPDATE_ENDS, FINITE, PUBLISH)
+def arguments(*members: Number | Array | Nested | EnvArgs, name: str = "GvArgs", beside: tuple[Struct, ...] = ()) -> Struct:
+    """Return the argument struct of a program; see ``Struct``."""
+    return Struct(name, *members, TEAMS, beside=beside)
 
 
 def kernel_source(spec: EnvSpec | Program) -> str:
@@ -87,13 +94,20 @@ def kernel_source(spec: EnvSpec | Program) -> str:
                 out.append("")
         return "\n".join(out)
 
-    env, constants = _env_of(spec), () if isinstance(spec, EnvSpec) else spec.constants
+    env, constants = _env_of(spec), () if isinstance(spec, EnvSpec) else _constants(spec)
     defined = "#define GV_SINGLE 1\n" if env is not None and is_single(env) else ""
     defined += "".join(f"#define GV_{name} {value}\n" for name, value in constants)
     entry_points = ENTRY_POINTS if isinstance(spec, EnvSpec) else spec.kernel
     files = (entry_points,) if env is None else (env.kernel, entry_points)
     texts = [expand(_read(spec, path), path) for path in files]
+    if isinstance(spec, Program):
+        texts.append(expand('#ifdef GV_PACK\n#include "launch/threads.h"\n#endif', ENTRY_POINTS))
     return defined + "\n".join(texts) + "\n"
+
+
+def _constants(program: Program) -> tuple[tuple[str, int | str], ...]:
+    """Return the macros of a program. C++ has no arrays without entries."""
+    return program.constants if program.scratch is None else (*program.constants, ("SCRATCH", max(1, program.scratch)))
 
 
 def _read(spec: EnvSpec | Program, path: Path) -> str:
@@ -126,6 +140,8 @@ def _header(spec: EnvSpec | Program, name: str, includer: Path) -> tuple[str, Pa
     env = _env_of(spec)
     if name == "args.h" and env is not None:
         return args_header(env), Path(f"{env.name}/args.h")
+    if name == "program_args.h" and isinstance(spec, Program):
+        return program_header(spec.args), Path(f"{spec.kernel.stem}/program_args.h")
     own = (env or spec).kernel.parent
     for folder in (own, KERNEL_FOLDER):
         if (folder / name).is_file():

@@ -6,6 +6,7 @@ import inspect
 
 import numpy as np
 
+from gpu_vecenv.spec.arguments import struct_text
 from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.spec.fields import Field
 from gpu_vecenv.spec.layout import HOST_SCRATCH, Layout
@@ -40,17 +41,7 @@ def _struct(spec: EnvSpec) -> list[str]:
     members = struct_members(spec)
     dtype = np.dtype([(m.name, m.dtype) for m in members], align=True)
     offsets = {name: field[1] for name, field in (dtype.fields or {}).items()}
-    return [
-        "struct GvArgs {",
-        *(f"    {m.ctype} {m.name};  // {m.doc}" for m in members),
-        "};",
-        "",
-        # NVRTC 13.0 has no offsetof. Because members have no padding between them, the size of the struct is checked instead.
-        "#ifndef __CUDACC_RTC__",
-        *(f'static_assert(__builtin_offsetof(GvArgs, {name}) == {offset}, "{name}");' for name, offset in offsets.items()),
-        "#endif",
-        f'static_assert(sizeof(GvArgs) == {dtype.itemsize}, "size of GvArgs");',
-    ]
+    return struct_text("GvArgs", [(f"{m.ctype} {m.name}", m.doc) for m in members], offsets, dtype.itemsize)
 
 
 def _lists(spec: EnvSpec) -> list[str]:

@@ -9,7 +9,9 @@ from gpu_vecenv.backend.compiler import FLAGS, find_compiler
 from gpu_vecenv.backend.source import KERNEL_FOLDER
 from gpu_vecenv.envs.cartpole.spec import SPEC as CARTPOLE
 from gpu_vecenv.envs.tag.spec import SPEC as TAG
+from gpu_vecenv.spec.arguments import program_header
 from gpu_vecenv.spec.header import args_header
+from gpu_vecenv.train.fused.arguments import UPDATE_ARGS
 from gpu_vecenv.train.fused.program import Sizes, update_program
 from tests.kernels.nvrtc import compile_text
 from tests.roles.harvest import SPEC as HARVEST
@@ -17,10 +19,10 @@ from tests.roles.shared import SPEC as POT
 from tests.roles.town import SPEC as TOWN
 
 LAYERS = (
-    "target", "lib", "policy", "learner", "args.h", "state.h", "groups.h", "metrics.h", "hooks.h", "random_actions.h",
-    "autoreset.h", "outputs.h", "protocol.h", "single", "launch",
+    "target", "program_args.h", "lib", "policy", "learner", "args.h", "state.h", "groups.h", "metrics.h", "hooks.h",
+    "random_actions.h", "autoreset.h", "outputs.h", "protocol.h", "single", "launch",
 )  # fmt: skip
-"""From the lowest to the highest; ``args.h`` is made from a spec."""
+"""From the lowest to the highest; ``args.h`` is made from a spec, ``program_args.h`` from the arguments of a program."""
 
 LANES = {"target/lanes.h": 2, "target/lanes_warp.h": 32, "target/warp_tile.h": 32}
 """Lanes of a team, for headers of lanes; a warp has 32."""
@@ -50,7 +52,7 @@ def test_a_header_includes_its_own_layer_and_lower_ones(name):
 
 
 def test_no_header_includes_itself_by_way_of_others():
-    graph = {name: [other for other in includes(name) if other != "args.h"] for name in HEADERS}
+    graph = {name: [other for other in includes(name) if other not in ("args.h", "program_args.h")] for name in HEADERS}
     while leaves := [name for name, others in graph.items() if not others]:
         graph = {name: [o for o in others if o not in leaves] for name, others in graph.items() if name not in leaves}
     assert graph == {}
@@ -68,7 +70,8 @@ def test_a_header_compiles_by_itself(name, spec, tmp_path):
     (tmp_path / "args.h").write_text(args_header(spec))
     text = f'#include "{name}"\n'
     flags = ["-DGV_SINGLE=1"] if spec is CARTPOLE else [f"-DGV_LANES={LANES[name]}"] if name in LANES else []
-    if name.startswith("learner/"):  # sizes are constants of the program
+    if name.startswith(("learner/", "policy/")):  # sizes are constants of the program
+        (tmp_path / "program_args.h").write_text(program_header(UPDATE_ARGS))
         flags = [f"-DGV_{constant}={value}" for constant, value in update_program(SIZES).constants]
     command = [*find_compiler(), *FLAGS, *flags, f"-I{tmp_path}", f"-I{KERNEL_FOLDER}", "-fsyntax-only", "-"]
     done = subprocess.run(command, input=text, text=True, capture_output=True, check=False)

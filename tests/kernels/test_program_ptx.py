@@ -8,7 +8,8 @@ import pytest
 
 from gpu_vecenv.backend.cuda import OPTIONS, raw_module
 from gpu_vecenv.backend.programs import program_options
-from gpu_vecenv.backend.source import (
+from gpu_vecenv.backend.source import kernel_source
+from gpu_vecenv.backend.trainer_programs import (
     CHOICES,
     DEAL,
     DRAW,
@@ -23,7 +24,6 @@ from gpu_vecenv.backend.source import (
     SCAN,
     STANDARDS,
     UPDATE_ENDS,
-    kernel_source,
 )
 from tests.kernels.nvrtc import compile_text
 from tests.kernels.test_ptx import ARCHITECTURES, inexact_instructions, shared_bytes, touches

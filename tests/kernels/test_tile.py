@@ -11,11 +11,17 @@ import pytest
 
 from gpu_vecenv.backend.compiler import FLAGS, find_compiler
 from gpu_vecenv.backend.programs import program_options
-from gpu_vecenv.backend.source import KERNEL_FOLDER, Program, kernel_source
+from gpu_vecenv.backend.source import Program, arguments, kernel_source
+from gpu_vecenv.spec.arguments import Array
 from tests.kernels.nvrtc import compile_text
 
-TILE = Program("products of tiles", Path(__file__).with_name("tile.cu"))
-NAMES = ("a", "w", "v", "c", "first", "second", "columns", "totals", "held")
+FORMS = {"a": "*rows, *k", "w": "*n, *k", "v": "*n, *m", "c": "*n"}
+RESULTS = {"first": "*rows, *n", "second": "*rows, *m", "columns": "*k, *n", "totals": "*k", "held": "*rows, 3"}
+ARGS = arguments(
+    *(Array(name, "float32", form) for name, form in FORMS.items()),
+    *(Array(name, "float32", form, written=True) for name, form in RESULTS.items()),
+)
+TILE = Program("products of tiles", Path(__file__).with_name("tile.cu"), ARGS, scratch=None)
 
 
 @dataclass(frozen=True)
@@ -37,15 +43,15 @@ SHAPES = [Shape(64, 64, 64, 16), Shape(64, 16, 48, 8), Shape(64, 48, 128, 24), S
 def run(shape, arrays, folder, *flags):
     """Run the kernel on one thread, or on lanes, and return its results by name."""
     built = folder / f"tile{len(flags)}.so"
-    command = [*find_compiler(), *FLAGS, *flags, *shape.constants(), "-Wall", "-Wextra", "-march=x86-64", f"-I{KERNEL_FOLDER}"]
-    subprocess.run([*command, str(TILE.kernel), "-o", str(built)], check=True)
+    command = [*find_compiler(), *FLAGS, *flags, *shape.constants(), "-Wall", "-Wextra", "-march=x86-64"]
+    command += ["-DGV_SCRATCH=65536", "-", "-o", str(built)]
+    subprocess.run(command, input=kernel_source(TILE), text=True, check=True)
     sizes = {"first": (shape.rows, shape.n), "second": (shape.rows, shape.m), "columns": (shape.k, shape.n), "totals": (shape.k,)}
     sizes["held"] = (shape.rows, 3)
     found = {name: np.full(size, np.nan, np.float32) for name, size in sizes.items()}
     given = arrays | found
-    args = (ctypes.c_void_p * 11)(*(given[name].ctypes.data for name in NAMES), ctypes.addressof(ctypes.c_int32(0)))
-    ctypes.cast(ctypes.addressof(args) + 80, ctypes.POINTER(ctypes.c_int32))[0] = 1
-    ctypes.CDLL(str(built)).gv_products(args, 0, 1)
+    args = ARGS.form(**{name: array.ctypes.data for name, array in given.items()}, teams=1)
+    ctypes.CDLL(str(built)).gv_products(ctypes.byref(args), 0, 1)
     return found
 
 

@@ -1,17 +1,11 @@
 // Products of tiles, for tests: C = A W^T + c by way of a tile, D = half(C) V by way of registers, E = A^T half(C), t = A^T 1.
-#ifndef GV_SCRATCH
-#define GV_SCRATCH 65536
-#endif
 #include "learner/tile.h"
+#include "program_args.h"
 
-struct GvArgs {
-    const float *a, *w, *v, *c;  // [ROWS, K], [N, K], [N, M], [N]
-    float *first, *second, *columns, *totals, *held;  // [ROWS, N], [ROWS, M], [K, N], [K], [ROWS]
-    gv_i32* invalid_actions;
-    gv_i32 num_worlds, num_agents;
-};
+// Numbers between two rows of a tile.
+GV_FN constexpr gv_i32 gv_stride(gv_i32 columns) { return ((columns + 7) / 8 | 1) * 8; }
 
-GV_FN void gv_tile_body(const GvArgs& a, const GvTeam& team) {
+GV_FN void gv_tile_body(const GvArgs& a, const GvLanes& team, gv_i32) {
     constexpr gv_i32 ROWS = GV_ROWS, K = GV_K, N = GV_N, M = GV_M, OWN = gv_group_rows(ROWS);
     constexpr gv_i32 A = gv_stride(K), W = gv_stride(K), V = gv_stride(M), C = gv_stride(N);
     const GvGroup group = gv_group(team);
@@ -56,4 +50,4 @@ GV_FN void gv_tile_body(const GvArgs& a, const GvTeam& team) {
     gv_each_value(held, group, [&](gv_i32 i, float& value) { a.held[3 * row + i] = value; });
 }
 
-GV_KERNEL(gv_products, gv_tile_body)
+GV_PLAIN_KERNEL(gv_products, gv_tile_body)

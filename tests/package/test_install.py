@@ -17,7 +17,7 @@ import pytest
 from gpu_vecenv._checkout import MAPPED
 from gpu_vecenv.backend.compiler import LEVELS, cpu_level, object_name
 from gpu_vecenv.backend.cpu import CpuBackend
-from gpu_vecenv.backend.source import PROGRAMS
+from gpu_vecenv.backend.trainer_programs import PROGRAMS
 from tests.parity.trajectory import trajectory_hash
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -9,10 +9,10 @@ from counters import counters
 from test_draw import same, some_logits, some_mask
 
 import gpu_vecenv  # noqa: F401
+from gpu_vecenv.backend import programs
 from gpu_vecenv.backend.compiler import LEVELS, compile_object, cpu_level
 from gpu_vecenv.backend.programs import CpuProgram
-from gpu_vecenv.backend.source import DRAW
-from gpu_vecenv.train.policies import draw as draws
+from gpu_vecenv.backend.trainer_programs import DRAW
 from gpu_vecenv.train.policies.counters import counters_of, worlds_and_agents
 from gpu_vecenv.train.policies.draw import SCRATCH, draw_choices, draw_normal, draw_uniform
 
@@ -37,15 +37,15 @@ class Changed:
     def __init__(self, library, tile_rows=None, padding=None, staged=True):
         self.library, self.tile_rows, self.padding, self.staged = library, tile_rows, padding, staged
 
-    def launch(self, name, args, teams, small):
+    def launch(self, name, args, teams, small, shared_bytes):
         if self.padding is not None:
             args.stride = args.columns + self.padding
         if not self.staged:
             args.stride = 0
         args.tile_rows = self.tile_rows or args.tile_rows
         assert args.tile_rows * (2 * args.entries + args.stride) <= SCRATCH
-        args.num_worlds = -(-args.rows // args.tile_rows)
-        getattr(self.library, name)(ctypes.byref(args), ctypes.c_int32(0), ctypes.c_int32(args.num_worlds))
+        args.teams = -(-args.rows // args.tile_rows)
+        getattr(self.library, name)(ctypes.byref(args), ctypes.c_int32(0), ctypes.c_int32(args.teams))
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def by(monkeypatch):
     """Return a function that makes all draws by other launches."""
 
     def make(launches):
-        monkeypatch.setattr(draws, "launches", lambda program, device: launches)
+        monkeypatch.setattr(programs, "launches", lambda program, device: launches)
         return all_draws()
 
     return make

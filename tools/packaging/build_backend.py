@@ -61,7 +61,7 @@ def build_editable(
 def prebuild(levels: tuple[str, ...]) -> None:
     """Compile every kernel of the package for these instruction sets into ``gpu_vecenv/_prebuilt``; remove stale files there."""
     from gpu_vecenv.backend.compiler import LEVELS, PREBUILT, compile_object, object_name
-    from gpu_vecenv.backend.source import PROGRAMS
+    from gpu_vecenv.backend.trainer_programs import PROGRAMS
 
     wanted = {object_name(spec, level): (spec, level) for spec in (*_bundled_specs(), *PROGRAMS) for level in LEVELS}
     for stale in PREBUILT.glob("*"):

@@ -6,33 +6,12 @@
 //   gv_first     units of the first layer of a split network, from which the others continue
 //
 // A team loads one network and computes its tiles of rows. After that its groups do not wait for each other.
-#define GV_SCRATCH GV_MEMORY_FLOATS
 #include "learner/choose.h"
 #include "learner/load_network.h"
 #include "learner/rows.h"
 
-// gpu_vecenv/train/fused/act.py fills this struct.
-struct GvArgs {
-    GvLayer layers[4];                           // of the network
-    GvNorm norm;
-    GvSlab obs, mask, action, log_prob;          // mask: null allows all choices; of gv_values see gv_wanted()
-    GvHalf* units;  // of a split network: [rows, gv_width(1)] in stripes, with room for whole tiles
-    float* result;  // [rows] values or log-probabilities; of gv_act null or [rows, outputs] its outputs
-    GvBox box;
-    GvCounters counters;
-    gv_i32* invalid_actions;                     // unused; GV_KERNEL expects it
-    gv_i32 num_worlds, num_agents;               // teams; 1
-    gv_i32 rows, samples_per_step;
-    gv_i32 likeliest, partly;                    // partly: gv_first computes the rows that gv_wanted() names
-};
-static_assert(sizeof(GvArgs) == GV_ARGS_SIZE, "as in gpu_vecenv/train/fused/arguments.py");
-
 // Memory of a team: the network and features of 16 bits, then outputs. With the upper layers of a split network it has no features.
-#define GV_FEATURES_AT (GV_SPLIT ? GV_FIRST_HALVES : GvNetwork<GV_OUTPUTS>::HALVES)
-#define GV_HALVES gv_larger(GV_FEATURES_AT + GV_ROWS * GV_FEATURE_STRIDE, GvNetwork<GV_OUTPUTS>::HALVES)
-#define GV_FLOATS (GvNetwork<GV_OUTPUTS>::FLOATS + GV_ROWS * GV_OUTPUT_STRIDE)
-#define GV_MEMORY_FLOATS (GV_HALVES * (gv_i32)sizeof(GvHalf) / 4 + GV_FLOATS)
-static_assert(GV_HALVES == GV_PLANNED_HALVES && GV_FLOATS == GV_PLANNED_FLOATS, "as in gpu_vecenv/train/fused/program.py");
+#define GV_SCRATCH (GV_HALVES * (gv_i32)sizeof(GvHalf) / 4 + GV_FLOATS)
 
 #define GV_PART (GV_SPLIT ? GV_UPPER : GV_WHOLE)
 
@@ -73,17 +52,17 @@ GV_FN void gv_compute(const GvArgs& a, const GvGroup& group, const GvNetwork<OUT
     if constexpr (PART != GV_FIRST) gv_store_outputs<OUTPUTS>(sums, group, own.outputs);
 }
 
-// Computes a network, or a part of it, for the tiles of a team. `ahead(group, own)` is called before a tile is computed,
+// Computes a network, or a part of it, for the tiles of team `number`. `ahead(group, own)` is called before a tile is computed,
 // `use(group, own)` after it. If `wanted(group, own)` is false, the tile is not computed and `use` is not called.
 template <gv_i32 OUTPUTS, gv_i32 PART, class Wanted, class Ahead, class Use>
-GV_FN void gv_each_tile(const GvArgs& a, const GvTeam& team, Wanted wanted, Ahead ahead, Use use) {
+GV_FN void gv_each_tile(const GvArgs& a, const GvLanes& team, gv_i32 number, Wanted wanted, Ahead ahead, Use use) {
     const GvGroup group = gv_group(team);
     GvHalf* halves = (GvHalf*)team.scratch;
     float* floats = (float*)(halves + GV_HALVES);
     const GvNetwork<OUTPUTS> network = {halves, floats};
     const gv_i32 row = group.number * GV_OWN, tiles = (a.rows + GV_ROWS - 1) / GV_ROWS;
     const GvTile<GV_FEATURE_STRIDE> all = {halves + GV_FEATURES_AT}, tile_of_group = gv_part(all, row, 0);
-    GvOwn own = {floats + GvNetwork<GV_OUTPUTS>::FLOATS + row * GV_OUTPUT_STRIDE, 0, 0};
+    GvOwn own = {floats + GV_OUTPUTS_AT + row * GV_OUTPUT_STRIDE, 0, 0};
     GvOwnSamples samples;
     GvOwnFeatures features;
     const auto load = [&](gv_i32 tile) {
@@ -100,16 +79,16 @@ GV_FN void gv_each_tile(const GvArgs& a, const GvTeam& team, Wanted wanted, Ahea
         own.rows = rest < 0 ? 0 : rest < GV_OWN ? (gv_i32)rest : GV_OWN;
         ahead(group, own);
     };
-    load(team.world);
-    begin(team.world);
+    load(number);
+    begin(number);
     if constexpr (PART != GV_UPPER) gv_clear_halves(team, all.at, GV_ROWS * GV_FEATURE_STRIDE);  // columns behind features stay 0
     gv_load_network<OUTPUTS, PART>(team, network, a.layers, a.norm);
     gv_barrier(team);
-    GV_LOOP for (gv_i32 tile = team.world; tile < tiles; tile += a.num_worlds) {
+    GV_LOOP for (gv_i32 tile = number; tile < tiles; tile += a.teams) {
         if constexpr (PART != GV_UPPER) {
             gv_store_features(features, group, samples, a.obs, a.samples_per_step, network, a.norm.limit, tile_of_group);
             gv_group_barrier(group);
-            load(tile + a.num_worlds);
+            load(tile + a.teams);
         }
         if (wanted(group, own)) {
             gv_compute<OUTPUTS, PART>(a, group, network, tile_of_group, own);
@@ -117,7 +96,7 @@ GV_FN void gv_each_tile(const GvArgs& a, const GvTeam& team, Wanted wanted, Ahea
             use(group, own);
         }
         gv_group_barrier(group);
-        begin(tile + a.num_worlds);
+        begin(tile + a.teams);
     }
 }
 
@@ -153,15 +132,15 @@ GV_FN void gv_act_entry(const GvArgs& a, gv_i32 row, gv_i32 entry, float* output
 }
 
 // Noise follows from counters alone, so their loads wait together with those of the features.
-GV_FN void gv_act_tiles(const GvArgs& a, const GvTeam& team) {
+GV_FN void gv_act_tiles(const GvArgs& a, const GvLanes& team, gv_i32 number) {
     GvValues<GvNoise, GV_OWN * GV_ENTRIES> noise;
     const auto ahead = [&](const GvGroup& group, const GvOwn& own) {
         gv_each_value(noise, group, [&](gv_i32 i, GvNoise& found) {
             const gv_i32 in_tile = i / GV_ENTRIES, entry = i % GV_ENTRIES;
-            if (in_tile < own.rows) found = gv_noise(gv_policy_draw(a.counters, own.first + in_tile, entry), entry);
+            if (in_tile < own.rows) found = gv_noise(gv_policy_draw(a.draw, own.first + in_tile, entry), entry);
         });
     };
-    gv_each_tile<GV_OUTPUTS, GV_PART>(a, team, gv_always, ahead, [&](const GvGroup& group, const GvOwn& own) {
+    gv_each_tile<GV_OUTPUTS, GV_PART>(a, team, number, gv_always, ahead, [&](const GvGroup& group, const GvOwn& own) {
         if (a.result != nullptr) {
             GV_GROUP_FOR(i, own.rows * GV_OUTPUTS) {
                 const float output = own.outputs[i / GV_OUTPUTS * GV_OUTPUT_STRIDE + i % GV_OUTPUTS];
@@ -179,8 +158,8 @@ GV_FN void gv_act_tiles(const GvArgs& a, const GvTeam& team) {
     });
 }
 
-GV_FN void gv_evaluate_tiles(const GvArgs& a, const GvTeam& team) {
-    gv_each_tile<GV_OUTPUTS, GV_PART>(a, team, gv_always, gv_nothing, [&](const GvGroup& group, const GvOwn& own) {
+GV_FN void gv_evaluate_tiles(const GvArgs& a, const GvLanes& team, gv_i32 number) {
+    gv_each_tile<GV_OUTPUTS, GV_PART>(a, team, number, gv_always, gv_nothing, [&](const GvGroup& group, const GvOwn& own) {
         GV_GROUP_FOR(i, own.rows) {
             const gv_i32 row = own.first + i;
             const GvAction* taken = (const GvAction*)a.action.at + gv_place(a, a.action, row);
@@ -199,26 +178,22 @@ GV_FN bool gv_wanted(const GvArgs& a, const GvGroup& group, const GvOwn& own) {
     return gv_group_any(group, any);
 }
 
-GV_FN void gv_value_tiles(const GvArgs& a, const GvTeam& team) {
+GV_FN void gv_value_tiles(const GvArgs& a, const GvLanes& team, gv_i32 number) {
     const auto wanted = [&](const GvGroup& group, const GvOwn& own) { return gv_wanted(a, group, own); };
-    gv_each_tile<1, GV_PART>(a, team, wanted, gv_nothing, [&](const GvGroup& group, const GvOwn& own) {
+    gv_each_tile<1, GV_PART>(a, team, number, wanted, gv_nothing, [&](const GvGroup& group, const GvOwn& own) {
         GV_GROUP_FOR(i, own.rows) a.result[own.first + i] = own.outputs[i * GV_OUTPUT_STRIDE];
     });
 }
 
-GV_KERNEL(gv_act, gv_act_tiles)
-GV_KERNEL(gv_evaluate, gv_evaluate_tiles)
-GV_KERNEL(gv_values, gv_value_tiles)
+GV_PLAIN_KERNEL(gv_act, gv_act_tiles)
+GV_PLAIN_KERNEL(gv_evaluate, gv_evaluate_tiles)
+GV_PLAIN_KERNEL(gv_values, gv_value_tiles)
 
 #if GV_SPLIT
 // One output, because the biases of the outputs are not needed and a critic has no more.
-GV_FN void gv_first_tiles(const GvArgs& a, const GvTeam& team) {
+GV_FN void gv_first_tiles(const GvArgs& a, const GvLanes& team, gv_i32 number) {
     const auto wanted = [&](const GvGroup& group, const GvOwn& own) { return a.partly == 0 || gv_wanted(a, group, own); };
-    gv_each_tile<1, GV_FIRST>(a, team, wanted, gv_nothing, gv_nothing);
+    gv_each_tile<1, GV_FIRST>(a, team, number, wanted, gv_nothing, gv_nothing);
 }
-GV_KERNEL(gv_first, gv_first_tiles)
-#endif
-
-#ifdef GV_PACK
-#include "launch/threads.h"
+GV_PLAIN_KERNEL(gv_first, gv_first_tiles)
 #endif

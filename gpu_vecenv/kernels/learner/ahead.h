@@ -3,17 +3,12 @@
 #pragma once
 #include "learner/update_args.h"
 
-// Many features are not copied ahead; they would take too much memory. With a split network, another kernel reads features.
-#define GV_STAGED_FEATURES (GV_FEATURES_HELD && !GV_SPLIT ? GV_FEATURES : 0)
-#define GV_STAGED_FLOATS (4 + GV_HELD_ENTRIES + GV_STAGED_FEATURES)  // of a row
-#define GV_AHEAD_FLOATS (GV_ROWS * GV_STAGED_FLOATS + (gv_i32)sizeof(GvSettings) / 4)
-
 struct GvAhead {
     GvOwnSamples samples;
     float *numbers, *action, *features;  // [GV_OWN, 4], [GV_OWN, GV_HELD_ENTRIES] and [GV_OWN, GV_STAGED_FEATURES]
     GvSettings* settings;                // of the team
 };
-// `memory` has GV_AHEAD_FLOATS floats, on a multiple of 16 bytes.
+// `memory` is that from GV_AHEAD_AT on: GV_STAGED_FLOATS for each row, then the settings.
 GV_FN GvAhead gv_ahead(const GvGroup& group, float* memory) {
     float* own = memory + group.number * GV_OWN * GV_STAGED_FLOATS;
     GvSettings* settings = (GvSettings*)(memory + GV_ROWS * GV_STAGED_FLOATS);
@@ -21,7 +16,7 @@ GV_FN GvAhead gv_ahead(const GvGroup& group, float* memory) {
 }
 
 // Loads the settings of a network's loss to the memory of the team. A barrier must follow.
-GV_FN void gv_load_settings(const GvAhead& ahead, const GvArgs& a, const GvTeam& team, gv_i32 network) {
+GV_FN void gv_load_settings(const GvAhead& ahead, const GvArgs& a, const GvLanes& team, gv_i32 network) {
     GV_ONCE {
         *ahead.settings = {*a.clip_coef, *a.entropy_coef, a.value_coef, a.scales[network], a.moments[0], a.moments[1], a.clip_value};
     }

@@ -3,11 +3,6 @@
 #include "learner/loss.h"
 #include "policy/draw.h"
 
-// Numbers of continuous actions, [entries] each: the logarithm of the deviation, and the middle and half the width of the box.
-struct GvBox {
-    const float *log_std, *centre, *half_width;
-};
-
 #ifdef GV_CHOICES
 typedef gv_u32 GvNoise;  // a random word
 GV_FN GvNoise gv_noise(const GvDraw& draw, gv_i32 entry) { return gv_entry_word(draw, entry); }

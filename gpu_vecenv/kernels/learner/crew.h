@@ -12,18 +12,15 @@ GV_FN bool gv_works(const GvGroup& group) { return GV_GROUPS == 1 || !gv_leads(g
 #define GV_WORKING (GV_GROUPS == 1 ? 1 : GV_GROUPS - 1)
 
 // Memory of a crew: tiles of units of the layers below the last hidden one, and shares of the outputs.
-GV_FN constexpr gv_i32 gv_crew_units_at(gv_i32 layer) {
-    return layer == 1 ? 0 : gv_crew_units_at(layer - 1) + GV_ROWS * gv_stride(gv_width(layer - 1));
-}
-#define GV_CREW_HALVES gv_crew_units_at(GV_LAYERS)
+GV_TABLE(gv_crew_units_at, GV_CREW_UNITS_AT)
 #define GV_CREW_SHARES (gv_width(GV_LAYERS) / GV_LAST_CHUNK)
 #define GV_SHARE_FLOATS (GV_ROWS * GV_OUTPUT_STRIDE)
 struct GvCrew {
-    GvHalf* units;  // GV_CREW_HALVES
+    GvHalf* units;
     float* shares;  // [GV_CREW_SHARES, GV_ROWS, GV_OUTPUT_STRIDE]
 };
 template <gv_i32 LAYER>
-GV_FN GvTile<gv_stride(gv_width(LAYER))> gv_crew_tile(const GvCrew& crew) {
+GV_FN GvTile<gv_unit_stride(LAYER)> gv_crew_tile(const GvCrew& crew) {
     return {crew.units + gv_crew_units_at(LAYER)};
 }
 
@@ -53,7 +50,7 @@ GV_FN void gv_work_on_layer(const GvNetwork<OUTPUTS>& network, const GvGroup& gr
 // Computes a hidden layer and those above it, up to the shares of the outputs. All groups call it; the leader calls `meanwhile()`
 // during the first layer. There is a barrier before each layer and after the last one.
 template <gv_i32 LAYER, gv_i32 OUTPUTS, gv_i32 STRIDE, class Meanwhile>
-GV_FN void gv_crew_forward(const GvNetwork<OUTPUTS>& network, const GvTeam& team, const GvGroup& group, GvTile<STRIDE> input,
+GV_FN void gv_crew_forward(const GvNetwork<OUTPUTS>& network, const GvLanes& team, const GvGroup& group, GvTile<STRIDE> input,
                            const GvCrew& crew, Meanwhile meanwhile) {
     gv_block_barrier(team);
     if (LAYER == 1 && gv_leads(group)) meanwhile();

@@ -1,28 +1,9 @@
 // Order of minibatches: a random permutation of the transitions that count, as a function of a key and of a place. A team has a
-// tile of places, which takes the place of a world in GV_KERNEL.
-#ifndef GV_SCRATCH
-#define GV_SCRATCH 1  // unused
-#endif
+// tile of places.
 #include "lib/rng.h"
+#include "program_args.h"
 
-#define GV_TILE 512  // places or transitions of a team, as in gpu_vecenv/train/algorithms/deal.py
 #define GV_ROUNDS 8
-
-// gpu_vecenv/train/algorithms/deal.py fills this struct.
-struct GvArgs {
-    const gv_u64* seed;             // [1]; an order has the seed seed + deal + its number
-    const gv_u8* valid;             // [size] 1 if the transition counts
-    const gv_i32* numbers;          // [size] transitions that count, up to and with each; null if all count
-    gv_i32* chosen;                 // [size] the transitions that count
-    gv_i64* index;                  // [orders, minibatches, places]
-    gv_u8* used;                    // the same
-    gv_i32* samples;                // the same: the transition, or -1 for a place that is left over; null to write index and used
-    gv_i32* invalid_actions;        // unused; GV_KERNEL expects it
-    gv_i32 num_worlds, num_agents;  // tiles; 1
-    gv_i32 size, minibatches;
-    gv_i32 places, deal;            // places of a minibatch
-};
-static_assert(sizeof(GvArgs) == 88, "as in gpu_vecenv/train/algorithms/deal.py");
 
 struct GvPermutation {
     gv_u32 count, mask, shift;
@@ -58,20 +39,20 @@ GV_FN gv_u32 gv_permuted(const GvPermutation& p, gv_u32 x) {
 }
 
 // Lists the transitions that count, in their order.
-GV_FN void gv_choose_tile(const GvArgs& a, const GvTeam& team) {
-    const gv_i64 first = (gv_i64)team.world * GV_TILE, rest = a.size - first;
+GV_FN void gv_choose_tile(const GvArgs& a, const GvLanes& team, gv_i32 tile) {
+    const gv_i64 first = (gv_i64)tile * GV_TILE, rest = a.size - first;
     GV_FOR(i, rest < GV_TILE ? (gv_i32)rest : GV_TILE) {
         if (a.valid[first + i] != 0) a.chosen[a.numbers[first + i] - 1] = (gv_i32)(first + i);
     }
 }
 
 // Place p of the order goes to minibatch p modulo their number; places beyond the count repeat the order from its start.
-GV_FN void gv_deal_tile(const GvArgs& a, const GvTeam& team) {
+GV_FN void gv_deal_tile(const GvArgs& a, const GvLanes& team, gv_i32 tile) {
     const gv_u32 count = (gv_u32)(a.numbers == nullptr ? a.size : a.numbers[a.size - 1]);
     const gv_i64 all = (gv_i64)a.minibatches * a.places;
-    const gv_i32 tiles = (gv_i32)((all + GV_TILE - 1) / GV_TILE), number_of_order = team.world / tiles;
+    const gv_i32 tiles = (gv_i32)((all + GV_TILE - 1) / GV_TILE), number_of_order = tile / tiles;
     const GvPermutation order = gv_permutation(*a.seed + (gv_u64)(a.deal + number_of_order), count);
-    const gv_i64 first = (gv_i64)(team.world % tiles) * GV_TILE, rest = all - first;
+    const gv_i64 first = (gv_i64)(tile % tiles) * GV_TILE, rest = all - first;
     GV_FOR(i, rest < GV_TILE ? (gv_i32)rest : GV_TILE) {
         const gv_i64 in_order = first + i, at = number_of_order * all + in_order;
         const gv_u32 place = (gv_u32)(in_order % a.places * a.minibatches + in_order / a.places);
@@ -86,9 +67,5 @@ GV_FN void gv_deal_tile(const GvArgs& a, const GvTeam& team) {
     }
 }
 
-GV_KERNEL(gv_choose, gv_choose_tile)
-GV_KERNEL(gv_deal, gv_deal_tile)
-
-#ifdef GV_PACK
-#include "launch/threads.h"
-#endif
+GV_PLAIN_KERNEL(gv_choose, gv_choose_tile)
+GV_PLAIN_KERNEL(gv_deal, gv_deal_tile)

@@ -7,37 +7,27 @@
 // A group computes its rows from their features to the derivatives of all layers without waiting for others; then the team
 // multiplies derivatives and units over all rows of the tile. Derivatives are scaled by a power of two, so that 16 bits hold them;
 // those of hidden layers by GV_SCALE more, which is the scale of slopes.
-#define GV_SCRATCH GV_MEMORY_FLOATS
 #include "learner/backward.h"
 #include "learner/load_network.h"
 #include "learner/partial.h"
 #include "learner/step.h"
 
 // Tiles of a team, as numbers of 16 bits behind the network: features, units and derivatives of each layer, derivatives of outputs.
-GV_FN constexpr gv_i32 gv_unit_stride(gv_i32 layer) { return gv_stride(gv_width(layer)); }
-GV_FN constexpr gv_i32 gv_units_at(gv_i32 layer) {  // behind the network; the derivatives of a layer follow its units
-    return layer == 1 ? GV_ROWS * GV_FEATURE_STRIDE : gv_units_at(layer - 1) + 2 * GV_ROWS * gv_unit_stride(layer - 1);
-}
-#define GV_DELTA_STRIDE gv_stride(GvNetwork<GV_OUTPUTS>::ROWS)
-#define GV_TILE_HALVES (gv_units_at(GV_LAST) + GV_ROWS * GV_DELTA_STRIDE)
-#define GV_HALVES (GvNetwork<GV_OUTPUTS>::HALVES + GV_TILE_HALVES)
-#define GV_AHEAD_AT gv_up_to(GvNetwork<GV_OUTPUTS>::FLOATS + GV_ROWS * GV_OUTPUT_STRIDE, 4)
-#define GV_FLOATS (GV_AHEAD_AT + GV_AHEAD_FLOATS)
-#define GV_MEMORY_FLOATS (GV_HALVES * (gv_i32)sizeof(GvHalf) / 4 + GV_FLOATS)
-static_assert(GV_HALVES == GV_PLANNED_HALVES && GV_FLOATS == GV_PLANNED_FLOATS, "as in gpu_vecenv/train/fused/program.py");
+GV_TABLE(gv_units_at, GV_UNITS_AT)  // behind the network; the derivatives of a layer follow its units
+#define GV_SCRATCH (GV_HALVES * (gv_i32)sizeof(GvHalf) / 4 + GV_FLOATS)
 
 template <gv_i32 OUTPUTS>
 struct GvBlock {
     GvNetwork<OUTPUTS> network;
     GvHalf* tiles;
-    float *outputs, *ahead;  // [GV_ROWS, GV_OUTPUT_STRIDE] and [GV_AHEAD_FLOATS]
+    float *outputs, *ahead;  // [GV_ROWS, GV_OUTPUT_STRIDE], and see gv_ahead()
 };
 template <gv_i32 OUTPUTS>
-GV_FN GvBlock<OUTPUTS> gv_block(const GvTeam& team) {
+GV_FN GvBlock<OUTPUTS> gv_block(const GvLanes& team) {
     GvHalf* halves = (GvHalf*)team.scratch;
     float* floats = (float*)(halves + GV_HALVES);
-    GvHalf* tiles = halves + GvNetwork<GV_OUTPUTS>::HALVES;
-    return {{halves, floats}, tiles, floats + GvNetwork<GV_OUTPUTS>::FLOATS, floats + GV_AHEAD_AT};
+    GvHalf* tiles = halves + GV_TILES_AT;
+    return {{halves, floats}, tiles, floats + GV_OUTPUTS_AT, floats + GV_AHEAD_AT};
 }
 template <gv_i32 LAYER>
 GV_FN GvTile<gv_unit_stride(LAYER)> gv_unit_tile(GvHalf* tiles) {
@@ -89,7 +79,7 @@ GV_FN void gv_keep_deltas(GvKept& kept, const GvGroup& group, const GvRows<GV_OW
 // Sums of the gradient of the hidden layers, over all tiles of a team.
 template <gv_i32 LAYER>
 struct GvGradient : GvGradient<LAYER - 1> {
-    GvSpread<gv_width(LAYER), LAYER == 1 ? gv_up_to(GV_FEATURES, 8) : gv_width(LAYER - 1)> sums;
+    GvSpread<gv_width(LAYER), LAYER == 1 ? (GV_FEATURES + 7) / 8 * 8 : gv_width(LAYER - 1)> sums;
 };
 template <>
 struct GvGradient<0> {};
@@ -120,7 +110,7 @@ GV_FN void gv_write_gradient(const GvGradient<LAYER>& gradient, const GvGroup& g
 
 // Gradient of one network over the tiles `first`, `first` + `blocks`, ...
 template <class Head>
-GV_FN void gv_network_gradient(const GvArgs& a, const GvTeam& team, gv_i32 first, gv_i32 blocks, float* columns) {
+GV_FN void gv_network_gradient(const GvArgs& a, const GvLanes& team, gv_i32 first, gv_i32 blocks, float* columns) {
     constexpr gv_i32 OUTPUTS = Head::OUTPUTS, LAST_ROWS = GvNetwork<OUTPUTS>::ROWS;
     const GvGroup group = gv_group(team);
     const GvBlock<OUTPUTS> block = gv_block<OUTPUTS>(team);
@@ -175,13 +165,13 @@ GV_FN void gv_network_gradient(const GvArgs& a, const GvTeam& team, gv_i32 first
     const float unscale = 1.0f / ahead.settings->scale;
     gv_write_gradient(gradient, group, columns, unscale / GV_SCALE);
     gv_write_sums(last, group, columns + gv_weight_column(GV_LAST), 0, OUTPUTS, gv_units(GV_LAYERS), unscale, false);
-    gv_write_terms(head, team, (float*)block.tiles, columns + gv_columns_of(OUTPUTS, 0), false);
+    gv_write_terms(head, team, (float*)block.tiles, columns + gv_weight_columns(Head::NUMBER), false);
 }
 
-GV_FN void gv_gradient_block(const GvArgs& a, const GvTeam& team) {
-    const gv_i32 of_critic = team.world - a.actor_blocks;
+GV_FN void gv_gradient_block(const GvArgs& a, const GvLanes& team, gv_i32 block) {
+    const gv_i32 of_critic = block - a.actor_blocks;
     if (of_critic < 0) {
-        gv_network_gradient<GvActor>(a, team, team.world, a.actor_blocks, a.partial + (gv_i64)team.world * GV_ACTOR_COLUMNS);
+        gv_network_gradient<GvActor>(a, team, block, a.actor_blocks, a.partial + (gv_i64)block * GV_ACTOR_COLUMNS);
     } else {
         float* critic = a.partial + (gv_i64)a.actor_blocks * GV_ACTOR_COLUMNS;
         gv_network_gradient<GvCritic>(a, team, of_critic, a.critic_blocks, critic + (gv_i64)of_critic * GV_CRITIC_COLUMNS);
@@ -191,7 +181,3 @@ GV_FN void gv_gradient_block(const GvArgs& a, const GvTeam& team) {
 GV_EARLY_KERNEL(gv_gradient, gv_gradient_block)
 GV_EARLY_KERNEL(gv_reduce, gv_reduce_columns)
 GV_EARLY_KERNEL(gv_adam, gv_adam_columns)
-
-#ifdef GV_PACK
-#include "launch/threads.h"
-#endif

@@ -4,12 +4,12 @@
 
 // Sums of a lane. What the loss reads beside them is loaded for each tile, as it would take registers between two tiles.
 struct GvActor {
-    static constexpr gv_i32 OUTPUTS = GV_OUTPUTS, TERMS = 5 + GV_SPREADS, NUMBER = 0;
+    static constexpr gv_i32 OUTPUTS = GV_OUTPUTS, TERMS = GV_ACTOR_COLUMNS - gv_weight_columns(0), NUMBER = 0;
     GvActorTerms terms;
     float spread[GV_SPREADS > 0 ? GV_SPREADS : 1];
 };
 struct GvCritic {
-    static constexpr gv_i32 OUTPUTS = 1, TERMS = 1 + GV_TWO_COUNTS, NUMBER = 1;
+    static constexpr gv_i32 OUTPUTS = 1, TERMS = GV_CRITIC_COLUMNS - GV_CRITIC_WEIGHTS, NUMBER = 1;
     float value_loss, count;
 };
 
@@ -38,8 +38,8 @@ GV_FN void gv_row_loss(GvActor& actor, const GvArgs& a, float* outputs, GvTile<S
     }
     gv_actor_loss(outputs, deltas, in_tile, row, action, mask, settings, actor.terms);
 #else
-    GV_UNROLL for (gv_i32 i = 0; i < GV_ENTRIES; ++i) action[i] = (action[i] - a.centre[i]) / a.half_width[i];
-    gv_actor_loss(outputs, deltas, in_tile, row, action, a.log_std, settings, actor.terms, actor.spread);
+    GV_UNROLL for (gv_i32 i = 0; i < GV_ENTRIES; ++i) action[i] = (action[i] - a.box.centre[i]) / a.box.half_width[i];
+    gv_actor_loss(outputs, deltas, in_tile, row, action, a.box.log_std, settings, actor.terms, actor.spread);
 #endif
 }
 template <gv_i32 STRIDE>

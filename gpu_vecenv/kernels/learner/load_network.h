@@ -11,7 +11,7 @@ struct GvPiece {
     float v[HELD && EACH > 0 ? EACH : 1];
 };
 template <gv_i32 N, class Load>
-GV_FN void gv_load_piece(GvPiece<N>& piece, const GvTeam& team, Load load) {
+GV_FN void gv_load_piece(GvPiece<N>& piece, const GvLanes& team, Load load) {
     if constexpr (GvPiece<N>::HELD) {
         GV_UNROLL for (gv_i32 j = 0; j < GvPiece<N>::EACH; ++j) {
             const gv_i32 i = team.lane + j * GV_TEAM_LANES;
@@ -20,7 +20,7 @@ GV_FN void gv_load_piece(GvPiece<N>& piece, const GvTeam& team, Load load) {
     }
 }
 template <gv_i32 N, class Load, class Store>
-GV_FN void gv_store_piece(const GvPiece<N>& piece, const GvTeam& team, Load load, Store store) {
+GV_FN void gv_store_piece(const GvPiece<N>& piece, const GvLanes& team, Load load, Store store) {
     if constexpr (GvPiece<N>::HELD) {
         GV_UNROLL for (gv_i32 j = 0; j < GvPiece<N>::EACH; ++j) {
             const gv_i32 i = team.lane + j * GV_TEAM_LANES;
@@ -89,7 +89,7 @@ GV_FN float gv_float_of(const GvLayer* layers, const GvNorm& norm, gv_i32 i) {
 
 // Loads a network. A barrier must follow.
 template <gv_i32 OUTPUTS, gv_i32 PART>
-GV_FN void gv_load_network(const GvTeam& team, const GvNetwork<OUTPUTS>& network, const GvLayer* layers, const GvNorm& norm) {
+GV_FN void gv_load_network(const GvLanes& team, const GvNetwork<OUTPUTS>& network, const GvLayer* layers, const GvNorm& norm) {
     constexpr gv_i32 SECOND = GV_LAYERS > 1 ? 2 : 1, THIRD = GV_LAYERS > 2 ? 3 : 1;  // layer 1 again, unused, if there is none
     constexpr bool LOWER = PART != GV_UPPER, UPPER = PART != GV_FIRST;
     GvPiece<LOWER ? gv_width(1) * GV_HIGH_COLUMNS : 0> first;

@@ -12,20 +12,12 @@ typedef gv_i32 GvAction;
 #else
 typedef float GvAction;
 #endif
-#define GV_HELD_ENTRIES (GV_ENTRIES <= 4 ? GV_ENTRIES : 1)
 
 // Numbers of a row that its loss reads, beside the outputs.
 struct GvRow {
     float log_prob, value, advantage, target;  // the first two from before the update
     gv_i32 sample;                             // -1 for a row that does not count
     GvAction action[GV_HELD_ENTRIES];          // of an actor's row, if they are few; others are read by the loss
-};
-
-// Settings of a minibatch.
-struct GvSettings {
-    float clip, entropy_coef, value_coef, scale;  // the scale of derivatives in 16 bits, a power of 2
-    float mean, factor;                           // of advantages: mean to subtract, inverse of the deviation
-    gv_i32 clip_value;
 };
 
 // Sums of a lane, in the order of TERMS of loss.py but for the value loss, and the number of rows with a choice.

@@ -1,7 +1,7 @@
 // Networks of a policy on tiles of rows: an actor and a critic with hidden layers of their own, of equal sizes.
 //
-// A program defines the sizes: GV_FEATURES, GV_LAYERS (1 to 3) hidden layers of GV_HIDDEN_1, GV_HIDDEN_2 and GV_HIDDEN_3 units,
-// and GV_ACTIVATION. OUTPUTS, the number of outputs, is a template argument. Widths in memory are multiples of 16; units of the
+// gpu_vecenv/train/fused/program.py defines sizes and places as macros: GV_LAYERS (1 to 3) hidden layers, GV_ACTIVATION, tables of
+// layers, and so on. OUTPUTS, the number of outputs, is a template argument. Widths in memory are multiples of 16; units of the
 // padding have weights of 0.
 //
 // With GV_SPLIT, the memory of a team holds the first layer or the layers above it. One kernel computes the units of the first
@@ -14,10 +14,7 @@
 // first or the last layer; one between two layers of tanh saturates its unit.
 #pragma once
 #include "learner/tile.h"
-
-#define GV_TANH 0
-#define GV_RELU 1
-#define GV_ELU 2
+#include "program_args.h"
 
 // Derivatives are kept as numbers of 16 bits. Those of hidden layers are GV_SCALE times as large as those of the outputs, so that
 // slopes of the last hidden layer are normal numbers from 2e-6 on. Slopes of the layers below are from 2e-4 on.
@@ -27,54 +24,37 @@
 #define GV_GAIN (GV_ACTIVATION == GV_TANH ? 2.8853900817779268f : 1.0f)
 GV_FN float gv_scaled(gv_i32 layer, float x) { return layer == GV_LAYERS + 1 ? x : GV_GAIN * x; }
 
-// Weights as torch stores them, (outputs, inputs), and biases. The last layer is number GV_LAYERS.
-struct GvLayer {
-    const float *weight, *bias;
-};
-
-// Normalisation of features: (x - offset) scale + shift, clipped to [-limit, limit]; arrays of [GV_FEATURES].
-struct GvNorm {
-    const float *offset, *scale, *shift;
-    float limit;
-};
-
-// Units of a layer and its width in memory; layer 0 are the features.
-GV_FN constexpr gv_i32 gv_units(gv_i32 layer) {
-    return layer == 0 ? GV_FEATURES : layer == 1 ? GV_HIDDEN_1 : layer == 2 ? GV_HIDDEN_2 : GV_HIDDEN_3;
-}
-GV_FN constexpr gv_i32 gv_width(gv_i32 layer) { return gv_up_to(gv_units(layer), 16); }
-
-// Columns of features in a tile: their high parts, then their low parts. GV_HIGH_COLUMNS may include some low parts; their
-// weights are 0.
-#define GV_FEATURE_COLUMNS gv_up_to(2 * GV_FEATURES, 16)
-#define GV_HIGH_COLUMNS gv_up_to(GV_FEATURES, 16)
-
-// Columns of a layer's weights in memory. In the first layer they are high parts for both parts of features, then low parts.
-GV_FN constexpr gv_i32 gv_weight_columns(gv_i32 layer) {
-    return layer == 1 ? GV_FEATURE_COLUMNS + GV_HIGH_COLUMNS : gv_width(layer - 1);
-}
-GV_FN constexpr gv_i32 gv_weight_stride(gv_i32 layer) { return gv_stride(gv_weight_columns(layer)); }
-
-// Place of the weights of layer 1 .. GV_LAYERS + 1, the last one, in numbers of 16 bits.
-GV_FN constexpr gv_i32 gv_weights_at(gv_i32 layer) {
-    if (layer <= 1 + GV_SPLIT) return 0;
-    return gv_weights_at(layer - 1) + gv_width(layer - 1) * gv_weight_stride(layer - 1);
-}
-// Place of the biases of such a layer, in floats.
-GV_FN constexpr gv_i32 gv_biases_at(gv_i32 layer) { return layer == 1 ? 0 : gv_biases_at(layer - 1) + gv_width(layer - 1); }
-
+#define GV_TABLE(name, VALUES)               \
+    GV_FN constexpr gv_i32 name(gv_i32 i) {  \
+        constexpr gv_i32 values[] = VALUES;  \
+        return values[i];                    \
+    }
+// By layer; layer 0 are the features, and GV_LAST the outputs. Places are in numbers of 16 bits, those of biases in floats.
 #define GV_LAST (GV_LAYERS + 1)
+GV_TABLE(gv_units, GV_UNITS)
+GV_TABLE(gv_width, GV_WIDTHS)  // in memory
+GV_TABLE(gv_weight_stride, GV_WEIGHT_STRIDES)
+GV_TABLE(gv_weights_at, GV_WEIGHTS_AT)
+GV_TABLE(gv_biases_at, GV_BIASES_AT)
+GV_FN constexpr gv_i32 gv_unit_stride(gv_i32 layer) { return gv_weight_stride(layer + 1); }  // of as many columns
+
+// By network: the actor, or a critic with one output.
+GV_TABLE(gv_network_columns, GV_NETWORK_COLUMNS)
+GV_TABLE(gv_network_rows, GV_NETWORK_ROWS)
+GV_TABLE(gv_network_floats, GV_NETWORK_FLOATS)
+
+// Columns of the high parts of features in a tile, which has GV_FEATURE_COLUMNS: high parts, then low parts. They may include some
+// low parts, whose weights are 0.
+#define GV_HIGH_COLUMNS gv_width(0)
+
 #define GV_LAST_STRIDE gv_weight_stride(GV_LAST)
 
-// Numbers of 16 bits of the first layer.
-#define GV_FIRST_HALVES (gv_width(1) * gv_weight_stride(1))
-
-// A network in the memory of a team: weights of 16 bits, then floats. HALVES are those of the upper layers if it is split.
+// A network in the memory of a team: weights of 16 bits, then floats.
 template <gv_i32 OUTPUTS>
 struct GvNetwork {
-    static constexpr gv_i32 COLUMNS = (OUTPUTS + 7) / 8 * 8, ROWS = (OUTPUTS + 15) / 16 * 16;  // of the last layer
-    static constexpr gv_i32 HALVES = gv_weights_at(GV_LAST) + (ROWS + COLUMNS) * GV_LAST_STRIDE;
-    static constexpr gv_i32 FLOATS = gv_biases_at(GV_LAST) + COLUMNS + 3 * GV_FEATURES;
+    static constexpr gv_i32 NUMBER = OUTPUTS == GV_OUTPUTS ? 0 : 1;
+    static constexpr gv_i32 COLUMNS = gv_network_columns(NUMBER), ROWS = gv_network_rows(NUMBER);  // of the last layer
+    static constexpr gv_i32 FLOATS = gv_network_floats(NUMBER);
     GvHalf* weights;
     float* floats;
 };
@@ -134,9 +114,6 @@ template <gv_i32 LAYER, gv_i32 ROWS, gv_i32 N>
 GV_FN void gv_keep_units(GvForget&, const GvGroup&, const GvRows<ROWS, N>&, gv_i32) {}
 template <gv_i32 LAYER>
 GV_FN void gv_keep_slopes(GvForget&, const GvPlace&, gv_i32, float, float) {}
-
-// Columns of the last hidden layer whose share in the outputs is computed at a time.
-#define GV_LAST_CHUNK (GV_LAYERS == 1 || GV_SPLIT ? gv_chunk(gv_width(GV_LAYERS)) : 16)
 
 // Sums of a chunk of a hidden layer: the columns from `first` on. `input` has the group's rows.
 template <gv_i32 LAYER, gv_i32 CHUNK, gv_i32 ROWS, gv_i32 OUTPUTS, class Input>

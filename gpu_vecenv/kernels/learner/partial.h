@@ -22,7 +22,7 @@ GV_FN void gv_write_sums(const GvSpread<M, N>& sums, const GvGroup& group, float
 
 // Adds the terms of all lanes, 16 partial sums each, and writes them to their columns. `memory` is free.
 template <class Head>
-GV_FN void gv_write_terms(const Head& head, const GvTeam& team, float* memory, float* columns, bool adds) {
+GV_FN void gv_write_terms(const Head& head, const GvLanes& team, float* memory, float* columns, bool adds) {
     GV_UNROLL for (gv_i32 i = 0; i < Head::TERMS; ++i) memory[i * team.lanes + team.lane] = gv_term(head, i);
     float* partial = memory + Head::TERMS * team.lanes;
     gv_barrier(team);

@@ -12,30 +12,9 @@
 #include "protocol.h"
 #include "single/step.h"
 
-// gpu_vecenv/train/fused/rollout.py fills this struct.
-struct GvRolloutArgs {
-    GvArgs env;  // outputs are those of the first step; others follow row by row
-    GvLayer layers[4];
-    GvNorm norm;
-    GvBox box;
-    void* action;     // [steps, worlds, entries]
-    float* log_prob;  // [steps, worlds]
-    gv_i32* invalid_actions;  // unused; GV_KERNEL expects it
-    gv_i32 num_worlds, num_agents;  // teams; 1
-    gv_i32 steps, unused;
-};
-static_assert(sizeof(GvRolloutArgs) == GV_ARGS_SIZE, "as in gpu_vecenv/train/fused/arguments.py");
-#undef GV_KERNEL_ARGS
-#define GV_KERNEL_ARGS GvRolloutArgs
-
 // Memory of a team: the network, features and units of a crew of 16 bits, then outputs and their shares.
-#define GV_CREW_AT (GvNetwork<GV_OUTPUTS>::HALVES + GV_ROWS * GV_FEATURE_STRIDE)
-#define GV_SHARES_AT (GvNetwork<GV_OUTPUTS>::FLOATS + GV_ROWS * GV_OUTPUT_STRIDE)
-#define GV_HALVES (GV_CREW_AT + (GV_WORKERS > 0 ? GV_CREW_HALVES : 0))
-#define GV_FLOATS (GV_SHARES_AT + (GV_WORKERS > 0 ? GV_CREW_SHARES * GV_SHARE_FLOATS : 0))
 #undef GV_SCRATCH
 #define GV_SCRATCH (GV_HALVES * (gv_i32)sizeof(GvHalf) / 4 + GV_FLOATS)
-static_assert(GV_HALVES == GV_PLANNED_HALVES && GV_FLOATS == GV_PLANNED_FLOATS, "as in gpu_vecenv/train/fused/program.py");
 
 // A world of a row. `number` is -1 for a row without one.
 struct GvOwnWorld {
@@ -89,7 +68,7 @@ GV_FN void gv_step_own(const GvArgs& a, GvOwnWorld& own, GvEntry (&action)[GV_EN
     local.action_type = GV_INT32;
     float reward = 0.0f;
     local.agent_reward = &reward;
-    const GvTeam one_lane = {0, 0, 1, nullptr, nullptr, false, nullptr, nullptr, own.number};
+    const GvTeam one_lane = {{0, 1, nullptr, nullptr}, 0, nullptr, nullptr, own.number};
     gv_hold_obs(local, own.obs);
     const bool restarts = gv_advance_held(local, one_lane);
     if (restarts) {
@@ -151,7 +130,7 @@ struct GvRolloutMemory {
 #if GV_WORKERS > 0
 
 // Steps worlds: the workers compute the network, the leader does the rest.
-GV_FN void gv_step_worlds(const GvRolloutArgs& r, const GvTeam& team, const GvGroup& group, const GvRolloutMemory& memory,
+GV_FN void gv_step_worlds(const GvRolloutArgs& r, const GvLanes& team, const GvGroup& group, const GvRolloutMemory& memory,
                           GvOwnWorlds& worlds) {
     GV_LOOP for (gv_i32 step = 0; step < r.steps; ++step) {
         if (gv_leads(group)) gv_set_features(r, group, memory.network, worlds, memory.features, step);
@@ -169,7 +148,7 @@ GV_FN void gv_step_worlds(const GvRolloutArgs& r, const GvTeam& team, const GvGr
 #else
 
 // The same; each group computes the network for worlds of its own.
-GV_FN void gv_step_worlds(const GvRolloutArgs& r, const GvTeam&, const GvGroup& group, const GvRolloutMemory& memory,
+GV_FN void gv_step_worlds(const GvRolloutArgs& r, const GvLanes&, const GvGroup& group, const GvRolloutMemory& memory,
                           GvOwnWorlds& worlds) {
     const gv_i32 row = group.number * GV_OWN;
     const GvTile<GV_FEATURE_STRIDE> features = gv_part(memory.features, row, 0);
@@ -190,18 +169,19 @@ GV_FN void gv_step_worlds(const GvRolloutArgs& r, const GvTeam&, const GvGroup& 
 
 #endif
 
-GV_FN void gv_rollout_tile(const GvRolloutArgs& r, const GvTeam& team) {
+GV_FN void gv_rollout_tile(const GvRolloutArgs& r, const GvLanes& team, gv_i32 tile) {
+    gv_wait_for_previous();
     const GvGroup group = gv_group(team);
     GvHalf* halves = (GvHalf*)team.scratch;
     float* floats = (float*)(halves + GV_HALVES);
     const GvRolloutMemory memory = {{halves, floats},
-                                    {halves + GvNetwork<GV_OUTPUTS>::HALVES},
-                                    floats + GvNetwork<GV_OUTPUTS>::FLOATS,
+                                    {halves + GV_FEATURES_AT},
+                                    floats + GV_OUTPUTS_AT,
                                     {halves + GV_CREW_AT, floats + GV_SHARES_AT}};
     const bool steps_worlds = GV_WORKERS == 0 || gv_leads(group);
     GvOwnWorlds worlds;
     if (steps_worlds) {
-        gv_load_worlds(r.env, group, (gv_i64)team.world * GV_ROWS + (GV_WORKERS > 0 ? 0 : group.number * GV_OWN), worlds);
+        gv_load_worlds(r.env, group, (gv_i64)tile * GV_ROWS + (GV_WORKERS > 0 ? 0 : group.number * GV_OWN), worlds);
     }
     gv_clear_halves(team, memory.features.at, GV_ROWS * GV_FEATURE_STRIDE);  // columns behind features and rows of no world stay 0
     gv_load_network<GV_OUTPUTS, GV_WHOLE>(team, memory.network, r.layers, r.norm);
@@ -214,8 +194,4 @@ GV_FN void gv_rollout_tile(const GvRolloutArgs& r, const GvTeam& team) {
     });
 }
 
-GV_TILE_KERNEL(gv_rollout_with_policy, gv_rollout_tile)
-
-#ifdef GV_PACK
-#include "launch/threads.h"
-#endif
+GV_EARLY_KERNEL(gv_rollout_with_policy, gv_rollout_tile)

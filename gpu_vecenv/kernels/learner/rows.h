@@ -4,14 +4,6 @@
 
 // Rows of a group. The groups of a crew (crew.h) share the rows of a tile; otherwise each group has rows of its own.
 #define GV_OWN (GV_WORKERS > 0 ? GV_ROWS : gv_group_rows(GV_ROWS))
-#define GV_OUTPUT_STRIDE (GV_OUTPUTS | 1)  // floats of a row of outputs; an odd number, so that lanes read different banks
-#define GV_FEATURE_STRIDE gv_stride(GV_FEATURE_COLUMNS)
-
-// An array with the axes (steps, samples, numbers): distances in numbers between steps and between samples.
-struct GvSlab {
-    const void* at;
-    gv_i64 step, sample;
-};
 
 // Place of the numbers of a sample; samples are numbered step by step.
 GV_FN gv_i64 gv_place_in(const GvSlab& slab, gv_i32 sample, gv_i32 samples_per_step) {
@@ -34,8 +26,7 @@ GV_FN Samples gv_rows_of(const Samples& samples, const GvGroup& group, const GvS
     return rows;
 }
 
-// Features of the rows of a group in the next tile. Many features would take too many registers; they are brought to the L2 cache.
-#define GV_FEATURES_HELD (GV_FEATURES <= 32)
+// Features of the rows of a group in the next tile. Many features (GV_FEATURES_HELD is 0) would take too many registers; they are brought to the L2 cache.
 typedef GvValues<gv_i32, GV_OWN> GvOwnSamples;  // -1 for a row without a sample, whose features are 0
 typedef GvValues<float, GV_FEATURES_HELD ? GV_OWN * GV_FEATURES : 1> GvOwnFeatures;
 
@@ -83,7 +74,7 @@ GV_FN void gv_store_features(GvOwnFeatures& features, const GvGroup& group, cons
     }
 }
 
-GV_FN void gv_clear_halves(const GvTeam& team, GvHalf* at, gv_i32 count) {
+GV_FN void gv_clear_halves(const GvLanes& team, GvHalf* at, gv_i32 count) {
     GV_FOR(i, count * (gv_i32)sizeof(GvHalf) / 4) ((float*)at)[i] = 0.0f;
 }
 

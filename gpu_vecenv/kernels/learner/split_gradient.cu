@@ -8,7 +8,6 @@
 // and gv_reduce and gv_adam follow as in gradient.cu. Sums of the gradient of a large layer do not fit in the registers of a team.
 // Therefore units and derivatives of all rows go through global memory, as numbers of 16 bits, and a team of gv_weight_sums sums a
 // part of a layer's gradient over a slice of the rows.
-#define GV_SCRATCH GV_MEMORY_FLOATS
 #include "learner/backward.h"
 #include "learner/load_network.h"
 #include "learner/partial.h"
@@ -18,12 +17,8 @@
 
 // Arrays with a.room rows in stripes: features, then the arrays of each network. Columns of these: units and derivatives of each
 // hidden layer, with slopes at the place of derivatives until these replace them; derivatives of the outputs.
-GV_FN constexpr gv_i32 gv_array_at(gv_i32 layer) {  // of the units of a layer
-    return layer == 1 ? 0 : gv_array_at(layer - 1) + 2 * gv_width(layer - 1);
-}
+GV_TABLE(gv_array_at, GV_ARRAYS_AT)  // of the units of a layer
 #define GV_OUTPUT_ROWS GvNetwork<GV_OUTPUTS>::ROWS
-#define GV_ARRAY_COLUMNS (gv_array_at(GV_LAST) + GV_OUTPUT_ROWS)
-static_assert(GV_ARRAY_COLUMNS == GV_PLANNED_COLUMNS, "as in gpu_vecenv/train/fused/program.py");
 
 GV_FN GvHalf* gv_array(const GvArgs& a, gv_i32 network, gv_i32 columns) {
     return a.stash + (GV_HIGH_COLUMNS + (gv_i64)network * GV_ARRAY_COLUMNS + columns) * a.room;
@@ -43,43 +38,18 @@ GV_FN GvStripes<GV_OUTPUT_ROWS> gv_last_deltas_of(const GvArgs& a, gv_i32 networ
 
 // ---- memory of a team ------------------------------------------------------------------------------------------
 
-#define GV_DELTA_STRIDE gv_stride(GV_OUTPUT_ROWS)
-#define GV_STAGES 4       // of gv_weight_sums: rows on their way while others are multiplied
-#define GV_STAGE_ROWS 64
-#define GV_MOST_SUMS 32768  // of a team: 128 for each of 256 lanes
-
-// Parts of the gradient of a layer of `units` rows in memory and `from` columns, each with a number of units that 16 divides.
-GV_FN constexpr gv_i32 gv_parts(gv_i32 units, gv_i32 from) {
-    gv_i32 parts = 1;
-    while (units / 16 % parts != 0 || units / parts * from > GV_MOST_SUMS) ++parts;
-    return parts;
+// Parts of the gradient of a layer, each with a number of units that 16 divides.
+GV_FN constexpr gv_i32 gv_parts(gv_i32 network, gv_i32 layer) {
+    constexpr gv_i32 parts[2][GV_LAST + 1] = GV_PARTS;
+    return parts[network][layer];
 }
-GV_FN constexpr gv_i32 gv_from_width(gv_i32 layer) { return layer == 1 ? GV_HIGH_COLUMNS : gv_width(layer - 1); }
-GV_FN constexpr gv_i32 gv_stage_columns(gv_i32 layer, gv_i32 units) {
-    return units / gv_parts(units, gv_from_width(layer)) + gv_from_width(layer);
+GV_FN constexpr gv_i32 gv_parts_up_to(gv_i32 network, gv_i32 layer) {
+    return layer == 0 ? 0 : gv_parts(network, layer) + gv_parts_up_to(network, layer - 1);
 }
-GV_FN constexpr gv_i32 gv_most_stage_columns(gv_i32 layer) {  // of a hidden layer and those below it
-    return layer == 0 ? 0 : gv_larger(gv_stage_columns(layer, gv_width(layer)), gv_most_stage_columns(layer - 1));
-}
-GV_FN constexpr gv_i32 gv_hidden_parts(gv_i32 layer) {  // of a hidden layer and those below it
-    return layer == 0 ? 0 : gv_parts(gv_width(layer), gv_from_width(layer)) + gv_hidden_parts(layer - 1);
-}
-#define GV_ACTOR_PARTS (gv_hidden_parts(GV_LAYERS) + gv_parts(GV_OUTPUT_ROWS, gv_width(GV_LAYERS)))
-#define GV_CRITIC_PARTS (gv_hidden_parts(GV_LAYERS) + gv_parts(GvNetwork<1>::ROWS, gv_width(GV_LAYERS)))
-static_assert(GV_ACTOR_PARTS + GV_CRITIC_PARTS == GV_PLANNED_PARTS, "as in gpu_vecenv/train/fused/program.py");
+#define GV_ACTOR_PARTS gv_parts_up_to(0, GV_LAST)
+#define GV_SCRATCH (GV_HALVES * (gv_i32)sizeof(GvHalf) / 4 + GV_FLOATS)
 
-#define GV_STAGE_COLUMNS gv_larger(gv_most_stage_columns(GV_LAYERS), gv_stage_columns(GV_LAST, GV_OUTPUT_ROWS))
-
-#define GV_FIRST_PART (GV_FIRST_HALVES + GV_ROWS * GV_FEATURE_STRIDE)
-#define GV_UPPER_PART (GvNetwork<GV_OUTPUTS>::HALVES + GV_ROWS * GV_DELTA_STRIDE)
-#define GV_SUMS_PART (GV_STAGES * GV_STAGE_ROWS * GV_STAGE_COLUMNS)
-#define GV_HALVES gv_larger(gv_larger(GV_FIRST_PART, GV_UPPER_PART), GV_SUMS_PART)
-#define GV_AHEAD_AT gv_up_to(GvNetwork<GV_OUTPUTS>::FLOATS + GV_ROWS * GV_OUTPUT_STRIDE, 4)
-#define GV_FLOATS (GV_AHEAD_AT + GV_AHEAD_FLOATS)
-#define GV_MEMORY_FLOATS (GV_HALVES * (gv_i32)sizeof(GvHalf) / 4 + GV_FLOATS)
-static_assert(GV_HALVES == GV_PLANNED_HALVES && GV_FLOATS == GV_PLANNED_FLOATS, "as in gpu_vecenv/train/fused/program.py");
-
-GV_FN float* gv_floats(const GvTeam& team) { return (float*)((GvHalf*)team.scratch + GV_HALVES); }
+GV_FN float* gv_floats(const GvLanes& team) { return (float*)((GvHalf*)team.scratch + GV_HALVES); }
 
 // ---- forward and backward --------------------------------------------------------------------------------------
 
@@ -110,11 +80,11 @@ GV_FN void gv_keep_deltas(GvKept& kept, const GvGroup& group, const GvRows<GV_OW
 
 // Units and slopes of the first layer of network 0, the actor, or 1, in the tiles `first`, `first` + `blocks`, ... The actor's
 // teams also write the features.
-GV_FN void gv_first_of(const GvArgs& a, const GvTeam& team, gv_i32 number, gv_i32 first, gv_i32 blocks) {
+GV_FN void gv_first_of(const GvArgs& a, const GvLanes& team, gv_i32 number, gv_i32 first, gv_i32 blocks) {
     const GvGroup group = gv_group(team);
     const GvNetwork<1> network = {(GvHalf*)team.scratch, gv_floats(team)};  // biases of the outputs are not needed
     const gv_i32 row = group.number * GV_OWN, tiles = (a.rows + GV_ROWS - 1) / GV_ROWS;
-    const GvTile<GV_FEATURE_STRIDE> all = {network.weights + GV_FIRST_HALVES}, own = gv_part(all, row, 0);
+    const GvTile<GV_FEATURE_STRIDE> all = {network.weights + GV_FEATURES_AT}, own = gv_part(all, row, 0);
     GvOwnSamples samples;
     GvOwnFeatures features;
     const auto load = [&](gv_i32 tile) {
@@ -139,7 +109,7 @@ GV_FN void gv_first_of(const GvArgs& a, const GvTeam& team, gv_i32 number, gv_i3
 
 // The layers above, the loss and the derivatives of one network in such tiles. `columns` get the sums of the loss.
 template <class Head>
-GV_FN void gv_deltas_of_network(const GvArgs& a, const GvTeam& team, gv_i32 first, gv_i32 blocks, float* columns) {
+GV_FN void gv_deltas_of_network(const GvArgs& a, const GvLanes& team, gv_i32 first, gv_i32 blocks, float* columns) {
     constexpr gv_i32 OUTPUTS = Head::OUTPUTS, LAST_ROWS = GvNetwork<OUTPUTS>::ROWS;
     const GvGroup group = gv_group(team);
     const GvNetwork<OUTPUTS> network = {(GvHalf*)team.scratch, gv_floats(team)};
@@ -149,8 +119,8 @@ GV_FN void gv_deltas_of_network(const GvArgs& a, const GvTeam& team, gv_i32 firs
     gv_start_rows(ahead, a, group, Head::NUMBER == 0);
     Head head = {};
     gv_load_settings(ahead, a, team, Head::NUMBER);
-    const GvTile<GV_DELTA_STRIDE> all = {network.weights + GvNetwork<GV_OUTPUTS>::HALVES}, deltas = gv_part(all, row, 0);
-    float* outputs = gv_floats(team) + GvNetwork<GV_OUTPUTS>::FLOATS + row * GV_OUTPUT_STRIDE;
+    const GvTile<GV_DELTA_STRIDE> all = {network.weights + GV_DELTAS_AT}, deltas = gv_part(all, row, 0);
+    float* outputs = gv_floats(team) + GV_OUTPUTS_AT + row * GV_OUTPUT_STRIDE;
     gv_clear_halves(team, all.at, GV_ROWS * GV_DELTA_STRIDE);  // columns behind outputs stay 0
     gv_load_network<OUTPUTS, GV_UPPER>(team, network, a.layers[Head::NUMBER], a.norm);
     gv_barrier(team);
@@ -176,14 +146,14 @@ GV_FN void gv_deltas_of_network(const GvArgs& a, const GvTeam& team, gv_i32 firs
     }
     gv_wait_copies<0>();
     gv_barrier(team);
-    gv_write_terms(head, team, team.scratch, columns + gv_columns_of(OUTPUTS, 0), a.adds != 0);
+    gv_write_terms(head, team, team.scratch, columns + gv_weight_columns(Head::NUMBER), a.adds != 0);
 }
 
 // ---- sums of the gradient --------------------------------------------------------------------------------------
 
 // Sums of M units of a layer, from unit `first` on, over the stages of a slice. Rows that fill up the last tile have derivatives of 0.
 template <gv_i32 M, gv_i32 N, class Deltas, class Units>
-GV_FN void gv_sum_units(const GvArgs& a, const GvTeam& team, gv_i32 slice, Deltas deltas, Units units, float* columns, gv_i32 first,
+GV_FN void gv_sum_units(const GvArgs& a, const GvLanes& team, gv_i32 slice, Deltas deltas, Units units, float* columns, gv_i32 first,
                         gv_i32 count, gv_i32 from, float unscale) {
     constexpr gv_i32 SIZE = GV_STAGE_ROWS * (M + N);
     const GvGroup group = gv_group(team);
@@ -219,10 +189,10 @@ GV_FN auto gv_below_of(const GvArgs& a, gv_i32 network) {
 
 // Part number `part` of a network's gradient: parts of its hidden layers from the first on, then those of the last layer.
 template <class Head, gv_i32 LAYER>
-GV_FN void gv_sum_part(const GvArgs& a, const GvTeam& team, gv_i32 slice, gv_i32 part, float* columns) {
-    constexpr gv_i32 NETWORK = Head::NUMBER, FROM = gv_from_width(LAYER);
+GV_FN void gv_sum_part(const GvArgs& a, const GvLanes& team, gv_i32 slice, gv_i32 part, float* columns) {
+    constexpr gv_i32 NETWORK = Head::NUMBER, FROM = gv_width(LAYER - 1);
     constexpr gv_i32 UNITS = LAYER == GV_LAST ? GvNetwork<Head::OUTPUTS>::ROWS : gv_width(LAYER);
-    constexpr gv_i32 PARTS = gv_parts(UNITS, FROM), M = UNITS / PARTS;
+    constexpr gv_i32 PARTS = gv_parts(NETWORK, LAYER), M = UNITS / PARTS;
     float* own = columns + gv_weight_column(LAYER);
     const float unscale = 1.0f / a.scales[NETWORK];
     if constexpr (LAYER == GV_LAST) {
@@ -243,29 +213,25 @@ GV_FN float* gv_critic_columns(const GvArgs& a, gv_i32 row) {
     return gv_actor_columns(a, a.actor_blocks) + (gv_i64)row * GV_CRITIC_COLUMNS;
 }
 
-GV_FN void gv_first_block(const GvArgs& a, const GvTeam& team) {
-    const gv_i32 of_critic = team.world - a.actor_blocks;
+GV_FN void gv_first_block(const GvArgs& a, const GvLanes& team, gv_i32 block) {
+    const gv_i32 of_critic = block - a.actor_blocks;
     const bool actor = of_critic < 0;
-    gv_first_of(a, team, actor ? 0 : 1, actor ? team.world : of_critic, actor ? a.actor_blocks : a.critic_blocks);
+    gv_first_of(a, team, actor ? 0 : 1, actor ? block : of_critic, actor ? a.actor_blocks : a.critic_blocks);
 }
-GV_FN void gv_deltas_block(const GvArgs& a, const GvTeam& team) {
-    const gv_i32 of_critic = team.world - a.actor_blocks;
-    if (of_critic < 0) gv_deltas_of_network<GvActor>(a, team, team.world, a.actor_blocks, gv_actor_columns(a, team.world));
+GV_FN void gv_deltas_block(const GvArgs& a, const GvLanes& team, gv_i32 block) {
+    const gv_i32 of_critic = block - a.actor_blocks;
+    if (of_critic < 0) gv_deltas_of_network<GvActor>(a, team, block, a.actor_blocks, gv_actor_columns(a, block));
     else gv_deltas_of_network<GvCritic>(a, team, of_critic, a.critic_blocks, gv_critic_columns(a, of_critic));
 }
 // Teams: for each part of the actor its slices, then those of the critic. A slice has a row of the partial sums.
-GV_FN void gv_sums_block(const GvArgs& a, const GvTeam& team) {
-    const gv_i32 slice = team.world % a.slices, part = team.world / a.slices, of_critic = part - GV_ACTOR_PARTS;
+GV_FN void gv_sums_block(const GvArgs& a, const GvLanes& team, gv_i32 block) {
+    const gv_i32 slice = block % a.slices, part = block / a.slices, of_critic = part - GV_ACTOR_PARTS;
     if (of_critic < 0) gv_sum_part<GvActor, 1>(a, team, slice, part, gv_actor_columns(a, slice));
     else gv_sum_part<GvCritic, 1>(a, team, slice, of_critic, gv_critic_columns(a, slice));
 }
 
-GV_KERNEL(gv_first_units, gv_first_block)
-GV_KERNEL(gv_deltas, gv_deltas_block)
-GV_KERNEL(gv_weight_sums, gv_sums_block)
+GV_PLAIN_KERNEL(gv_first_units, gv_first_block)
+GV_PLAIN_KERNEL(gv_deltas, gv_deltas_block)
+GV_PLAIN_KERNEL(gv_weight_sums, gv_sums_block)
 GV_EARLY_KERNEL(gv_reduce, gv_reduce_columns)
 GV_EARLY_KERNEL(gv_adam, gv_adam_columns)
-
-#ifdef GV_PACK
-#include "launch/threads.h"
-#endif

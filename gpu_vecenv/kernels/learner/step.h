@@ -4,7 +4,6 @@
 #include "learner/update_args.h"
 #include "lib/reduce.h"
 
-#define GV_REDUCED 32  // columns of a team of gv_reduce
 #define GV_SLICES 8    // sums of a column, one after the other added at the end
 #define GV_REDUCE_TEAMS ((GV_COLUMNS + GV_REDUCED - 1) / GV_REDUCED)
 #define GV_NORMS (1 + GV_TWO_COUNTS)  // parts of the gradient, each a mean over rows of its own
@@ -34,11 +33,11 @@ GV_FN gv_i32 gv_part_of(gv_i32 column) { return GV_TWO_COUNTS && column >= GV_AC
 
 // Adds the partial sums of GV_REDUCED columns, and the squares of those that are weights.
 // gv_adam may start at once: what it reads before its wait is older than the sums of the teams.
-GV_FN void gv_reduce_columns(const GvArgs& a, const GvTeam& team) {
+GV_FN void gv_reduce_columns(const GvArgs& a, const GvLanes& team, gv_i32 block) {
     gv_start_next();
     gv_wait_for_previous();
     float *slices = team.scratch, *squares = slices + GV_REDUCED * GV_SLICES;  // [GV_NORMS, GV_REDUCED]
-    const gv_i32 first = team.world * GV_REDUCED;
+    const gv_i32 first = block * GV_REDUCED;
     GV_FOR(i, GV_REDUCED * GV_SLICES) {
         const gv_i32 column = first + i % GV_REDUCED, of_critic = column - GV_ACTOR_COLUMNS;
         const float* critic = a.partial + (gv_i64)a.actor_blocks * GV_ACTOR_COLUMNS;
@@ -62,7 +61,7 @@ GV_FN void gv_reduce_columns(const GvArgs& a, const GvTeam& team) {
     GV_FOR(part, GV_NORMS) {
         float sum = 0.0f;
         for (gv_i32 i = 0; i < GV_REDUCED; ++i) sum += squares[part * GV_REDUCED + i];
-        a.squares[part * GV_REDUCE_TEAMS + team.world] = sum;
+        a.squares[part * GV_REDUCE_TEAMS + block] = sum;
     }
 }
 
@@ -72,7 +71,7 @@ struct GvStep {
     float norm, of_actor, of_critic, before;  // factors of the sums of both networks; steps of Adam before
 };
 // `open` says whether the epoch takes steps. The loads of the count and of the squares are in flight at the same time.
-GV_FN GvStep gv_step_of(const GvArgs& a, const GvTeam& team, bool open, float before) {
+GV_FN GvStep gv_step_of(const GvArgs& a, const GvLanes& team, bool open, float before) {
     const float choices = a.sums[GV_ACTOR_COLUMNS - 1], count = GV_TWO_COUNTS ? a.sums[GV_COLUMNS - 1] : choices;
     const float inverse = 1.0f / gv_max(count, 1.0f);
     GV_FOR(p, 32) team.sums[p] = gv_slice_sum<32, 16>(a.squares, GV_REDUCE_TEAMS, 1, p);
@@ -93,9 +92,9 @@ GV_FN GvStep gv_step_of(const GvArgs& a, const GvTeam& team, bool open, float be
 }
 
 // double: 1 - beta^n of a float would lose its digits for small n.
-// 1 - beta^n, for the beta of the first or the second moment: 0.9 or 0.999.
+// 1 - beta^n, for the beta of the first or the second moment.
 GV_FN float gv_bias_correction(bool second, float n) {
-    const double log_beta = second ? -0.0010005003335835335 : -0.10536051565782628;
+    const double log_beta = second ? GV_LOG_SQUARE_DECAY : GV_LOG_MEAN_DECAY;
     return (float)(1.0 - gv_exp_for_power((double)n * log_beta));
 }
 
@@ -137,11 +136,11 @@ GV_FN GvColumn gv_column(const GvArgs& a, gv_i32 column) {
 
 // Adam of the columns of a team. torch.optim.Adam computes the same. One more team, the last one, adds to the totals. Everything
 // but the sums is older than the gradient, so it is read before the wait.
-GV_FN void gv_adam_columns(const GvArgs& a, const GvTeam& team) {
+GV_FN void gv_adam_columns(const GvArgs& a, const GvLanes& team, gv_i32 block) {
     constexpr gv_i32 EACH = (GV_ADAM_COLUMNS + GV_TEAM_LANES - 1) / GV_TEAM_LANES;  // columns of a lane
     const float before = a.steps[a.minibatch], learning_rate = *a.rate;
-    const bool open = a.stopped[a.epoch] == 0, sums_up = team.world == a.num_worlds - 1;
-    const gv_i32 first = team.world * GV_ADAM_COLUMNS + team.lane;
+    const bool open = a.stopped[a.epoch] == 0, sums_up = block == a.teams - 1;
+    const gv_i32 first = block * GV_ADAM_COLUMNS + team.lane;
     GvColumn columns[EACH];
     GV_UNROLL for (gv_i32 j = 0; j < EACH; ++j) {
         columns[j] = sums_up ? GvColumn{0, -1} : gv_column(a, first + j * GV_TEAM_LANES);
@@ -172,7 +171,8 @@ GV_FN void gv_adam_columns(const GvArgs& a, const GvTeam& team) {
         if (column.at < 0) continue;
         const bool of_critic = GV_TWO_COUNTS && first + j * GV_TEAM_LANES >= GV_ACTOR_COLUMNS;
         const float gradient = column.sum * (of_critic ? step.of_critic : step.of_actor);
-        const float m = 0.9f * column.mean + 0.1f * gradient, s = 0.999f * column.square + 0.001f * gradient * gradient;
+        const float m = GV_MEAN_DECAY * column.mean + GV_MEAN_SHARE * gradient;
+        const float s = GV_SQUARE_DECAY * column.square + GV_SQUARE_SHARE * gradient * gradient;
         tensor.mean[column.at] = m;
         tensor.square[column.at] = s;
         tensor.weight[column.at] = column.weight - rate * m / (gv_sqrt(s) / root + a.eps);

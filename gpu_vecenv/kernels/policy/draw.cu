@@ -1,27 +1,6 @@
-// Kernels that draw the actions of policies. A team draws a tile of rows, which takes the place of a world in GV_KERNEL. Lanes
-// first draw entries, then add the terms of each row's entries in their order, so that sums do not depend on the number of lanes.
-#ifndef GV_SCRATCH
-#define GV_SCRATCH 4096  // Program.scratch of backend/source.py
-#endif
+// Kernels that draw the actions of policies. A team draws a tile of rows. Lanes first draw entries, then add the terms
+// of each row's entries in their order, so that sums do not depend on the number of lanes.
 #include "policy/draw.h"
-
-// gpu_vecenv/train/policies/draw.py fills this struct.
-struct GvArgs {
-    GvCounters counters;
-    const float *outputs, *log_std;       // [rows, columns] logits or means; [entries]
-    const float *low, *high;              // [entries] bounds of uniform numbers
-    const gv_u8* mask;                    // [rows, mask_columns]; null allows all choices
-    const gv_i32 *first, *choices;        // [entries] first column and number of choices
-    const gv_i32* mask_first;             // [entries] first column of the mask, -1 for an entry without one
-    void* action;                         // [rows, entries] int32 or float
-    float *log_prob, *entropy;            // [rows]
-    gv_i32* invalid_actions;              // unused; GV_KERNEL expects it
-    gv_i32 num_worlds, num_agents;        // tiles; 1
-    gv_i32 rows, entries, columns, mask_columns;
-    gv_i32 tile_rows, stride;             // rows of a tile; floats of a row in scratch, 0 to read logits where they are
-    gv_i32 likeliest, unused;
-};
-static_assert(sizeof(GvArgs) == 184, "as in gpu_vecenv/train/policies/draw.py");
 
 // Rows of one tile, and the terms of its entries in scratch.
 struct GvTile {
@@ -30,8 +9,8 @@ struct GvTile {
     float* terms;  // [rows, entries, 2]
 };
 
-GV_FN GvTile gv_tile(const GvArgs& a, const GvTeam& team) {
-    const gv_i64 first = (gv_i64)team.world * a.tile_rows, rest = a.rows - first;
+GV_FN GvTile gv_tile(const GvArgs& a, const GvLanes& team, gv_i32 number) {
+    const gv_i64 first = (gv_i64)number * a.tile_rows, rest = a.rows - first;
     return {first, rest < a.tile_rows ? (gv_i32)rest : a.tile_rows, a.entries, team.scratch};
 }
 
@@ -40,7 +19,7 @@ GV_FN void gv_store_terms(const GvTile& tile, gv_i32 i, const GvTerms& terms) {
     tile.terms[2 * i + 1] = terms.entropy;
 }
 
-GV_FN void gv_add_terms(const GvArgs& a, const GvTeam& team, const GvTile& tile) {
+GV_FN void gv_add_terms(const GvArgs& a, const GvLanes& team, const GvTile& tile) {
     gv_barrier(team);
     GV_FOR(row, tile.rows) {
         GvTerms sum = {0.0f, 0.0f};
@@ -55,12 +34,12 @@ GV_FN void gv_add_terms(const GvArgs& a, const GvTeam& team, const GvTile& tile)
 
 // Draws the choices of a tile. If STAGED, `staged` holds its logits, in rows that are a.stride apart.
 template <bool STAGED>
-GV_FN void gv_draw_entries(const GvArgs& a, const GvTeam& team, const GvTile& tile, const float* logits, float* staged) {
+GV_FN void gv_draw_entries(const GvArgs& a, const GvLanes& team, const GvTile& tile, const float* logits, float* staged) {
     GV_FOR(i, tile.rows * tile.entries) {
         const gv_i32 in_tile = i / tile.entries, entry = i % tile.entries, masked_from = a.mask_first[entry];
         const gv_i64 row = tile.first + in_tile;
         const gv_u8* mask = a.mask != nullptr && masked_from >= 0 ? a.mask + row * a.mask_columns + masked_from : nullptr;
-        const gv_u32 word = gv_entry_word(gv_policy_draw(a.counters, row, entry), entry);
+        const gv_u32 word = gv_entry_word(gv_policy_draw(a.draw, row, entry), entry);
         const float* own = logits + (gv_i64)in_tile * a.columns + a.first[entry];
         float* own_staged = staged + in_tile * a.stride + a.first[entry];
         const GvChoice choice = gv_draw_choice<STAGED>(own, own_staged, mask, a.choices[entry], word, a.likeliest != 0);
@@ -70,7 +49,7 @@ GV_FN void gv_draw_entries(const GvArgs& a, const GvTeam& team, const GvTile& ti
 }
 
 // Copies the logits of a tile to rows that are a.stride apart. A lane steps its row and its column, because a division costs more.
-GV_FN void gv_stage(const GvArgs& a, const GvTeam& team, const GvTile& tile, const float* logits, float* staged) {
+GV_FN void gv_stage(const GvArgs& a, const GvLanes& team, const GvTile& tile, const float* logits, float* staged) {
     const gv_i32 rows = team.lanes / a.columns, columns = team.lanes % a.columns;
     gv_i32 row = team.lane / a.columns, column = team.lane % a.columns;
     GV_FOR(i, tile.rows * a.columns) {
@@ -82,9 +61,9 @@ GV_FN void gv_stage(const GvArgs& a, const GvTeam& team, const GvTile& tile, con
 }
 
 // Logits are staged, because lanes read addresses far apart, and weights that replace them are computed once.
-GV_FN void gv_draw_choices_tile(const GvArgs& a, const GvTeam& team) {
-    const GvTile tile = gv_tile(a, team);
-    const float* logits = a.outputs + tile.first * a.columns;
+GV_FN void gv_draw_choices_tile(const GvArgs& a, const GvLanes& team, gv_i32 number) {
+    const GvTile tile = gv_tile(a, team, number);
+    const float* logits = a.logits + tile.first * a.columns;
     if (a.stride == 0) {
         gv_draw_entries<false>(a, team, tile, logits, team.scratch);
     } else {
@@ -100,24 +79,24 @@ GV_FN void gv_draw_choices_tile(const GvArgs& a, const GvTeam& team) {
     gv_add_terms(a, team, tile);
 }
 
-GV_FN void gv_draw_normal_tile(const GvArgs& a, const GvTeam& team) {
-    const GvTile tile = gv_tile(a, team);
+GV_FN void gv_draw_normal_tile(const GvArgs& a, const GvLanes& team, gv_i32 number) {
+    const GvTile tile = gv_tile(a, team, number);
     GV_FOR(i, tile.rows * tile.entries) {
         const gv_i32 entry = i % tile.entries;
         const gv_i64 at = tile.first * tile.entries + i;
-        const GvDraw draw = gv_policy_draw(a.counters, tile.first + i / tile.entries, entry);
-        const GvNumber number = gv_draw_normal(a.outputs[at], a.log_std[entry], draw, entry, a.likeliest != 0);
+        const GvDraw draw = gv_policy_draw(a.draw, tile.first + i / tile.entries, entry);
+        const GvNumber number = gv_draw_normal(a.mean[at], a.log_std[entry], draw, entry, a.likeliest != 0);
         ((float*)a.action)[at] = number.value;
         gv_store_terms(tile, i, number.terms);
     }
     gv_add_terms(a, team, tile);
 }
 
-GV_FN void gv_draw_uniform_tile(const GvArgs& a, const GvTeam& team) {
-    const GvTile tile = gv_tile(a, team);
+GV_FN void gv_draw_uniform_tile(const GvArgs& a, const GvLanes& team, gv_i32 number) {
+    const GvTile tile = gv_tile(a, team, number);
     GV_FOR(i, tile.rows * tile.entries) {
         const gv_i32 entry = i % tile.entries;
-        const gv_u32 word = gv_entry_word(gv_policy_draw(a.counters, tile.first + i / tile.entries, entry), entry);
+        const gv_u32 word = gv_entry_word(gv_policy_draw(a.draw, tile.first + i / tile.entries, entry), entry);
         const GvNumber number = gv_draw_uniform(a.low[entry], a.high[entry], word);
         ((float*)a.action)[tile.first * tile.entries + i] = number.value;
         gv_store_terms(tile, i, number.terms);
@@ -125,10 +104,6 @@ GV_FN void gv_draw_uniform_tile(const GvArgs& a, const GvTeam& team) {
     gv_add_terms(a, team, tile);
 }
 
-GV_KERNEL(gv_draw_choices, gv_draw_choices_tile)
-GV_KERNEL(gv_draw_normals, gv_draw_normal_tile)
-GV_KERNEL(gv_draw_uniforms, gv_draw_uniform_tile)
-
-#ifdef GV_PACK
-#include "launch/threads.h"
-#endif
+GV_PLAIN_KERNEL(gv_draw_choices, gv_draw_choices_tile)
+GV_PLAIN_KERNEL(gv_draw_normals, gv_draw_normal_tile)
+GV_PLAIN_KERNEL(gv_draw_uniforms, gv_draw_uniform_tile)

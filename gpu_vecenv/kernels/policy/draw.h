@@ -7,13 +7,7 @@
 #include "lib/powers.h"
 #include "lib/purposes.h"
 #include "lib/rng.h"
-
-// Counters of rows: random keys and steps of worlds, and the world and the agent of each row.
-struct GvCounters {
-    const gv_u64* seed;                      // [worlds]
-    const gv_i32 *world_id, *episode, *t;    // [worlds]
-    const gv_i32 *row_world, *row_agent;     // [rows]
-};
+#include "program_args.h"
 
 // The counters of one row.
 struct GvRowCounters {
@@ -21,8 +15,8 @@ struct GvRowCounters {
     gv_i32 world_id, episode, t, agent;
 };
 GV_FN GvRowCounters gv_row_counters(const GvCounters& counters, gv_i64 row) {
-    const gv_i32 w = counters.row_world[row];
-    return {counters.seed[w], counters.world_id[w], counters.episode[w], counters.t[w], counters.row_agent[row]};
+    const gv_i32 w = counters.world[row];
+    return {counters.seed[w], counters.world_id[w], counters.episode[w], counters.t[w], counters.agent[row]};
 }
 
 // Draw of entry `entry`, which it shares with up to three neighbours.

@@ -1,46 +1,22 @@
 // Means over the episodes that ended in a rollout, and over the last episodes that ended. The places of a rollout, in order of
 // time and world, are divided into tiles. One kernel lists the episodes of each tile, with sums over the agents of a policy in the
 // world, and another one takes the lists together. The order of additions depends on shapes alone.
-#ifndef GV_SCRATCH
-#define GV_SCRATCH 4096  // SCRATCH of backend/programs.py
-#endif
-#include "target/target.h"
+#include "program_args.h"
 
 #define GV_STRANDS 128  // adjacent parts of a tile or of the list of tiles; a lane sums one at a time
-#define GV_PLACES 32    // places of a strand of a tile
-#define GV_TILE (GV_STRANDS * GV_PLACES)  // as in gpu_vecenv/train/returns/episodes.py
-
-// gpu_vecenv/train/returns/episodes.py fills this struct.
-struct GvArgs {
-    const float* sums;              // [2, steps, rows] return and length of a row's episode so far
-    const gv_u8* ended;             // [steps, rows] the episode of the row's world ended
-    const gv_u8* counted;           // [steps, rows] an episode of the row ended that counts; with one agent in a world as `ended`
-    const gv_i32* agents;           // [agents_of_world, 2] an agent's row in the first world, and the rows from a world to the next
-    float* listed;                  // [3, tiles GV_TILE] return, length and agents of ended episodes, summed over the agents; each
-                                    // tile has its own from its first place on
-    gv_i32* counts;                 // [tiles] ended episodes of a tile; later those of all tiles before it
-    void* totals;                   // double [3, tiles] sums over the ended episodes of a tile
-    float* recent;                  // [3, window] the last episodes that ended, as in `listed`, the very last one first
-    gv_i64* num_recent;             // [1] how many of them there are
-    float* means;                   // [4] return and length, over the episodes that ended in the rollout, and over the last ones
-    gv_i32* invalid_actions;        // unused; GV_KERNEL expects it
-    gv_i64 size, rows;              // places, which are worlds in all steps; rows of a step
-    gv_i32 num_worlds, num_agents;  // teams; 1
-    gv_i32 tiles, window, worlds, agents_of_world;
-};
-static_assert(sizeof(GvArgs) == 128, "as in gpu_vecenv/train/returns/episodes.py");
+#define GV_PLACES (GV_TILE / GV_STRANDS)  // places of a strand of a tile
 
 // Memory of a team: room for six arrays of a number for each strand, and three of numbers of double precision.
-GV_FN gv_i32* gv_numbers(const GvTeam& team, gv_i32 which) { return (gv_i32*)team.scratch + which * GV_STRANDS; }
+GV_FN gv_i32* gv_numbers(const GvLanes& team, gv_i32 which) { return (gv_i32*)team.scratch + which * GV_STRANDS; }
 // double: a long run has many episodes.
-GV_FN double* gv_doubles(const GvTeam& team, gv_i32 which) {
+GV_FN double* gv_doubles(const GvLanes& team, gv_i32 which) {
     return (double*)(team.scratch + 6 * GV_STRANDS) + which * GV_STRANDS;
 }
 
 enum { GV_OWN, GV_UP_TO, GV_ENDED, GV_RETURN, GV_LENGTH, GV_AGENTS };  // the six arrays
 
 // Adds up GV_OWN: GV_UP_TO gets the sums up to and with each strand. Returns the sum of all.
-GV_FN gv_i32 gv_add_up(const GvTeam& team) {
+GV_FN gv_i32 gv_add_up(const GvLanes& team) {
     gv_i32 *from = gv_numbers(team, GV_OWN), *to = gv_numbers(team, GV_UP_TO);
     for (gv_i32 back = 1; back < GV_STRANDS; back *= 2) {  // 7 rounds, an odd number, so the last one writes GV_UP_TO
         gv_barrier(team);
@@ -54,17 +30,17 @@ GV_FN gv_i32 gv_add_up(const GvTeam& team) {
 }
 
 // The sum of the strands before one.
-GV_FN gv_i32 gv_before(const GvTeam& team, gv_i32 strand) { return strand == 0 ? 0 : gv_numbers(team, GV_UP_TO)[strand - 1]; }
+GV_FN gv_i32 gv_before(const GvLanes& team, gv_i32 strand) { return strand == 0 ? 0 : gv_numbers(team, GV_UP_TO)[strand - 1]; }
 
 // Stores three sums of a strand: of returns, lengths and agents.
 // double: as above.
-GV_FN void gv_store(const GvTeam& team, gv_i32 strand, const double* sums) {
+GV_FN void gv_store(const GvLanes& team, gv_i32 strand, const double* sums) {
     GV_UNROLL for (gv_i32 which = 0; which < 3; ++which) gv_doubles(team, which)[strand] = sums[which];
 }
 
 // Adds the three numbers of all strands to those of strand 0.
 // double: as above.
-GV_FN void gv_add_doubles(const GvTeam& team) {
+GV_FN void gv_add_doubles(const GvLanes& team) {
     double *returns = gv_doubles(team, 0), *lengths = gv_doubles(team, 1), *agents = gv_doubles(team, 2);
     for (gv_i32 half = GV_STRANDS / 2; half > 0; half /= 2) {
         gv_barrier(team);
@@ -116,8 +92,8 @@ GV_FN void gv_sum_agents(const GvArgs& a, const GvPlace& at, double* sums) {
 
 // Lists the episodes that ended in a tile.
 // double: as above.
-GV_FN void gv_list_tile(const GvArgs& a, const GvTeam& team) {
-    const gv_i64 first = (gv_i64)team.world * GV_TILE, all = (gv_i64)a.tiles * GV_TILE;
+GV_FN void gv_list_tile(const GvArgs& a, const GvLanes& team, gv_i32 tile) {
+    const gv_i64 first = (gv_i64)tile * GV_TILE, all = (gv_i64)a.tiles * GV_TILE;
     const gv_i64 to_next = a.agents[1], to_next_step = a.rows - a.worlds * to_next;  // from a world to the next, in rows
     GV_FOR(i, GV_STRANDS) {
         gv_u32 ended = 0;  // a bit for each place
@@ -158,16 +134,16 @@ GV_FN void gv_list_tile(const GvArgs& a, const GvTeam& team) {
     }
     gv_add_doubles(team);
     GV_ONCE {
-        a.counts[team.world] = count;
-        for (gv_i32 which = 0; which < 3; ++which) ((double*)a.totals)[which * a.tiles + team.world] = gv_doubles(team, which)[0];
+        a.counts[tile] = count;
+        for (gv_i32 which = 0; which < 3; ++which) a.totals[which * a.tiles + tile] = gv_doubles(team, which)[0];
     }
 }
 
 // Sums over all tiles: counts become those of the tiles before each. Returns the number of episodes.
 // double: as above.
-GV_FN gv_i32 gv_add_tiles(const GvArgs& a, const GvTeam& team) {
+GV_FN gv_i32 gv_add_tiles(const GvArgs& a, const GvLanes& team) {
     const gv_i32 each = (a.tiles + GV_STRANDS - 1) / GV_STRANDS;
-    const double* const totals = (const double*)a.totals;
+    const double* const totals = a.totals;
     GV_FOR(i, GV_STRANDS) {
         double sums[3] = {0.0, 0.0, 0.0};
         gv_i32 count = 0;
@@ -194,7 +170,7 @@ GV_FN gv_i32 gv_add_tiles(const GvArgs& a, const GvTeam& team) {
 
 // The mean return and length in the sums of strand 0.
 // double: as above.
-GV_FN void gv_write_means(const GvTeam& team, float* means) {
+GV_FN void gv_write_means(const GvLanes& team, float* means) {
     const double agents = gv_doubles(team, 2)[0];
     means[0] = (float)(gv_doubles(team, 0)[0] / agents);
     means[1] = (float)(gv_doubles(team, 1)[0] / agents);
@@ -213,7 +189,7 @@ GV_FN gv_i64 gv_place(const GvArgs& a, gv_i32 episode) {
 
 // Puts the episodes of the rollout before those of `recent`, the last one first, and computes the means.
 // double: as above.
-GV_FN void gv_take_lists(const GvArgs& a, const GvTeam& team) {
+GV_FN void gv_take_lists(const GvArgs& a, const GvLanes& team, gv_i32) {
     const gv_i32 total = gv_add_tiles(a, team);
     const gv_i64 all = (gv_i64)a.tiles * GV_TILE, now = *a.num_recent + total, held = now < a.window ? now : a.window;
     GV_ONCE { gv_write_means(team, a.means); }
@@ -254,9 +230,5 @@ GV_FN void gv_take_lists(const GvArgs& a, const GvTeam& team) {
     }
 }
 
-GV_KERNEL(gv_list, gv_list_tile)
-GV_KERNEL(gv_take, gv_take_lists)
-
-#ifdef GV_PACK
-#include "launch/threads.h"
-#endif
+GV_PLAIN_KERNEL(gv_list, gv_list_tile)
+GV_PLAIN_KERNEL(gv_take, gv_take_lists)

@@ -1,31 +1,6 @@
-// Masks of the transitions of a rollout. A column of these arrays belongs to one row of the env. A team has some columns in some
-// steps, which take the place of a world in GV_KERNEL.
-#ifndef GV_SCRATCH
-#define GV_SCRATCH 1  // unused
-#endif
-#include "target/target.h"
-
-#define GV_TILE 128  // columns of a team, as in gpu_vecenv/train/returns/masks.py
-#define GV_STEPS 8   // steps of a team, as there; all are loaded before the first is used, so that a lane waits for memory once
-
-// Flags [steps, worlds, agents] and the distances between them.
-struct GvFlags {
-    const gv_u8* at;
-    gv_i64 step, world, agent;
-};
-
-// gpu_vecenv/train/returns/masks.py fills this struct.
-struct GvArgs {
-    GvFlags alive_start;                        // [worlds, agents] alive before the first step
-    GvFlags alive, terminated, truncated;
-    GvFlags alive_reset;                        // alive after a reset; null: all are
-    gv_u8 *valid, *cut, *timed_out, *ended;     // [steps, worlds agents]
-    gv_i64 step;                                // distance between two steps of these
-    gv_i32* invalid_actions;                    // unused; GV_KERNEL expects it
-    gv_i32 num_worlds, num_agents;              // teams; 1
-    gv_i32 steps, columns, agents, unused;
-};
-static_assert(sizeof(GvArgs) == 232, "as in gpu_vecenv/train/returns/masks.py");
+// Masks of the transitions of a rollout. A column of these arrays belongs to one row of the env. A team has GV_TILE columns
+// in GV_STEPS steps. All steps are loaded before the first is used, so that a lane waits for memory once.
+#include "program_args.h"
 
 // Address of a column's flag in step 0.
 GV_FN const gv_u8* gv_column(const GvArgs& a, const GvFlags& flags, gv_i32 column) {
@@ -44,13 +19,13 @@ GV_FN gv_u32 gv_read(const GvArgs& a, const GvFlags& flags, gv_i32 column, gv_i3
     return bits;
 }
 
-GV_FN void gv_masks_tile(const GvArgs& a, const GvTeam& team) {
+GV_FN void gv_masks_tile(const GvArgs& a, const GvLanes& team, gv_i32 tile) {
     const gv_i32 tiles = (a.columns + GV_TILE - 1) / GV_TILE;
-    const gv_i32 first = team.world / tiles * GV_STEPS, start = team.world % tiles * GV_TILE, rest = a.columns - start;
+    const gv_i32 first = tile / tiles * GV_STEPS, start = tile % tiles * GV_TILE, rest = a.columns - start;
     GV_FOR(i, rest < GV_TILE ? rest : GV_TILE) {
         const gv_i32 column = start + i;
         const gv_u32 terminated = gv_read(a, a.terminated, column, first), truncated = gv_read(a, a.truncated, column, first);
-        const gv_u32 alive = gv_read(a, a.alive, column, first), ended = terminated | truncated;
+        const gv_u32 alive = gv_read(a, a.agent_alive, column, first), ended = terminated | truncated;
         const gv_u32 reset = a.alive_reset.at == nullptr ? ~0u : gv_read(a, a.alive_reset, column, first);
         // A transition is valid if its agent was alive after the step before, or after the reset if that step ended the episode.
         gv_u32 valid = ((ended & reset) | (~ended & alive)) << 1;
@@ -67,8 +42,4 @@ GV_FN void gv_masks_tile(const GvArgs& a, const GvTeam& team) {
     }
 }
 
-GV_KERNEL(gv_masks, gv_masks_tile)
-
-#ifdef GV_PACK
-#include "launch/threads.h"
-#endif
+GV_PLAIN_KERNEL(gv_masks, gv_masks_tile)

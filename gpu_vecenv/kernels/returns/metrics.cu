@@ -1,35 +1,16 @@
 // Means of the metrics of episodes over the episodes that ended in a rollout. The places of a rollout, in order of time and world,
 // are divided into tiles. One kernel adds up a metric in a tile, and another one takes the tiles together. The order of additions
 // depends on shapes alone.
-#ifndef GV_SCRATCH
-#define GV_SCRATCH 4096  // SCRATCH of backend/programs.py
-#endif
-#include "target/target.h"
+#include "program_args.h"
 
-#define GV_ITEMS 128   // sums of a team
-#define GV_TILE 4096   // places of a team, as in gpu_vecenv/train/returns/metrics.py
-
-// gpu_vecenv/train/returns/metrics.py fills this struct.
-struct GvArgs {
-    const float* metrics;                        // [num_metrics, steps, worlds], valid where an episode ended
-    gv_i64 metric, metric_step, metric_world;    // distances between two metrics, steps and worlds
-    const gv_u8 *terminated, *truncated;         // [steps, worlds] an episode ended
-    gv_i64 flag_step, flag_world;                // distances between two steps and worlds
-    void* totals;                                // double [num_metrics, tiles, 2] sum of a metric and number of its records
-    float* means;                                // [num_metrics] NaN without a record
-    gv_i32* invalid_actions;                     // unused; GV_KERNEL expects it
-    gv_i64 size;                                 // places
-    gv_i32 num_worlds, num_agents;               // teams; 1
-    gv_i32 worlds, tiles;
-};
-static_assert(sizeof(GvArgs) == 112, "as in gpu_vecenv/train/returns/metrics.py");
+#define GV_ITEMS 128  // sums of a team
 
 // double: a long run has many episodes.
-GV_FN double* gv_sums(const GvTeam& team, gv_i32 which) { return (double*)team.scratch + which * GV_ITEMS; }
+GV_FN double* gv_sums(const GvLanes& team, gv_i32 which) { return (double*)team.scratch + which * GV_ITEMS; }
 
 // Adds up both sums of all items and stores the totals.
 // double: as above.
-GV_FN void gv_add_items(const GvTeam& team, double* totals) {
+GV_FN void gv_add_items(const GvLanes& team, double* totals) {
     double *sums = gv_sums(team, 0), *counts = gv_sums(team, 1);
     for (gv_i32 half = GV_ITEMS / 2; half > 0; half /= 2) {
         gv_barrier(team);
@@ -47,8 +28,8 @@ GV_FN void gv_add_items(const GvTeam& team, double* totals) {
 
 // Adds up a metric over the episodes that ended in a tile. An episode in which nothing was recorded has NaN.
 // double: as above.
-GV_FN void gv_add_tile(const GvArgs& a, const GvTeam& team) {
-    const gv_i32 metric = team.world / a.tiles, tile = team.world - metric * a.tiles;
+GV_FN void gv_add_tile(const GvArgs& a, const GvLanes& team, gv_i32 number) {
+    const gv_i32 metric = number / a.tiles, tile = number - metric * a.tiles;
     const float* const metrics = a.metrics + metric * a.metric;
     GV_FOR(i, GV_ITEMS) {
         double sum = 0.0, count = 0.0;
@@ -67,13 +48,13 @@ GV_FN void gv_add_tile(const GvArgs& a, const GvTeam& team) {
         gv_sums(team, 0)[i] = sum;
         gv_sums(team, 1)[i] = count;
     }
-    gv_add_items(team, (double*)a.totals + 2 * (gv_i64)team.world);
+    gv_add_items(team, a.totals + 2 * (gv_i64)number);
 }
 
 // Computes the mean of a metric from the totals of its tiles.
 // double: as above.
-GV_FN void gv_take_tiles(const GvArgs& a, const GvTeam& team) {
-    const double* const totals = (const double*)a.totals + 2 * (gv_i64)team.world * a.tiles;
+GV_FN void gv_take_tiles(const GvArgs& a, const GvLanes& team, gv_i32 metric) {
+    const double* const totals = a.totals + 2 * (gv_i64)metric * a.tiles;
     GV_FOR(i, GV_ITEMS) {
         double sum = 0.0, count = 0.0;
         GV_LOOP for (gv_i32 tile = i; tile < a.tiles; tile += GV_ITEMS) {
@@ -85,12 +66,8 @@ GV_FN void gv_take_tiles(const GvArgs& a, const GvTeam& team) {
     }
     double total[2];
     gv_add_items(team, total);
-    GV_ONCE a.means[team.world] = (float)(total[0] / total[1]);
+    GV_ONCE a.means[metric] = (float)(total[0] / total[1]);
 }
 
-GV_KERNEL(gv_metric_sums, gv_add_tile)
-GV_KERNEL(gv_metric_means, gv_take_tiles)
-
-#ifdef GV_PACK
-#include "launch/threads.h"
-#endif
+GV_PLAIN_KERNEL(gv_metric_sums, gv_add_tile)
+GV_PLAIN_KERNEL(gv_metric_means, gv_take_tiles)

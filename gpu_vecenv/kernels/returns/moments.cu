@@ -1,39 +1,19 @@
 // Mean and variance of samples, merged into running ones. Samples are divided into tiles of rows and groups of features. One kernel
 // computes the moments of each tile, and another merges them. The order of additions depends on shapes alone.
-#ifndef GV_SCRATCH
-#define GV_SCRATCH 4096  // SCRATCH of backend/programs.py
-#endif
-#include "target/target.h"
+#include "program_args.h"
 
-#define GV_ITEMS 128  // sums of a team: strands of rows times features of a group, both powers of two
-#define GV_DEPTH 32   // rows of a strand in a tile, as in gpu_vecenv/train/returns/moments.py
-#define GV_AHEAD 8    // rows that a lane reads before it uses the first
-#ifdef GV_RESIDENT    // leaves registers for these rows
+#define GV_AHEAD 8  // rows that a lane reads before it uses the first
+#ifdef GV_RESIDENT  // leaves registers for these rows
 #undef GV_RESIDENT
 #define GV_RESIDENT 6
 #endif
 
-// gpu_vecenv/train/returns/moments.py fills this struct.
-struct GvArgs {
-    const float* samples;             // feature f of row r is at r * row_stride + f * feature_stride
-    const gv_u8* valid;               // [rows]
-    void* tiles;                      // double [tiles, 3, features], count, mean, and sum of squares about it; then 1, see below
-    void *mean, *var, *count;         // double [features], [features], [1]
-    float *offset, *scale, *shift;    // [features] or null
-    gv_i32* invalid_actions;          // unused; GV_KERNEL expects it
-    gv_i64 rows, row_stride, feature_stride;
-    gv_i32 num_worlds, num_agents;    // teams; 1
-    gv_i32 num_tiles, features;
-    gv_i32 group, is_new;             // features of a group; 1 if the running ones are undefined and count no sample
-};
-static_assert(sizeof(GvArgs) == 128, "as in gpu_vecenv/train/returns/moments.py");
-
 // double: late samples of a long run must still count, and a mean may be large beside the deviation.
-GV_FN double* gv_numbers(const GvTeam& team, gv_i32 which) { return (double*)team.scratch + which * GV_ITEMS; }
+GV_FN double* gv_numbers(const GvLanes& team, gv_i32 which) { return (double*)team.scratch + which * GV_ITEMS; }
 
 // Adds the numbers of all strands, which are `group` apart, to those of strand 0.
 // double: as above.
-GV_FN void gv_add_strands(const GvTeam& team, double* numbers, gv_i32 group) {
+GV_FN void gv_add_strands(const GvLanes& team, double* numbers, gv_i32 group) {
     for (gv_i32 half = GV_ITEMS / 2; half >= group; half /= 2) {
         gv_barrier(team);
         GV_FOR(i, half) numbers[i] += numbers[i + half];
@@ -64,15 +44,15 @@ GV_FN void gv_for_strand(const GvArgs& a, gv_i32 tile, gv_i32 feature, gv_i32 st
 // Number of samples before the merge, a copy that the first kernel makes: teams of the second one read it while one of them
 // writes the new number.
 // double: as above.
-GV_FN double& gv_count_before(const GvArgs& a) { return ((double*)a.tiles)[(gv_i64)a.num_tiles * 3 * a.features]; }
+GV_FN double& gv_count_before(const GvArgs& a) { return a.tiles[(gv_i64)a.num_tiles * 3 * a.features]; }
 
 // Moments of a tile, by two passes: squares about another point than the mean would cancel if the mean is far from 0.
 // double: as above.
-GV_FN void gv_tile_moments(const GvArgs& a, const GvTeam& team) {
-    const gv_i32 groups = (a.features + a.group - 1) / a.group, tile = team.world / groups;
-    const gv_i32 first = team.world % groups * a.group;
-    if (team.world == 0) {
-        GV_ONCE gv_count_before(a) = a.is_new ? 0.0 : *(const double*)a.count;
+GV_FN void gv_tile_moments(const GvArgs& a, const GvLanes& team, gv_i32 number) {
+    const gv_i32 groups = (a.features + a.group - 1) / a.group, tile = number / groups;
+    const gv_i32 first = number % groups * a.group;
+    if (number == 0) {
+        GV_ONCE gv_count_before(a) = a.is_new ? 0.0 : *a.num_samples;
     }
     double *count = gv_numbers(team, 0), *sum = gv_numbers(team, 1), *squares = gv_numbers(team, 2);
     GV_FOR(i, GV_ITEMS) {
@@ -95,7 +75,7 @@ GV_FN void gv_tile_moments(const GvArgs& a, const GvTeam& team) {
     }
     gv_add_strands(team, squares, a.group);
     GV_FOR(f, a.group) {
-        double* to = (double*)a.tiles + (gv_i64)tile * 3 * a.features + first + f;
+        double* to = a.tiles + (gv_i64)tile * 3 * a.features + first + f;
         if (first + f < a.features) {
             to[0] = count[f];
             to[a.features] = sum[f] / (count[f] < 1.0 ? 1.0 : count[f]);
@@ -112,7 +92,7 @@ GV_FN void gv_tile_moments(const GvArgs& a, const GvTeam& team) {
 // shift makes up for its rounding. The deviation is never below 1e-4.
 // double: as above.
 GV_FN void gv_merge_feature(const GvArgs& a, gv_i32 f, double before, double count, double mean, double var) {
-    double &mean_now = ((double*)a.mean)[f], &var_now = ((double*)a.var)[f];
+    double &mean_now = a.mean[f], &var_now = a.var[f];
     if (a.is_new) mean_now = var_now = 0.0;
     const double total = before + count, share = count / (total < 1.0 ? 1.0 : total), change = mean - mean_now;
     var_now = var_now * (1.0 - share) + var * share + change * change * share * (1.0 - share);
@@ -127,15 +107,15 @@ GV_FN void gv_merge_feature(const GvArgs& a, gv_i32 f, double before, double cou
 
 // Merges the moments of all tiles. A team has a group of features.
 // double: as above.
-GV_FN void gv_merge_tiles(const GvArgs& a, const GvTeam& team) {
+GV_FN void gv_merge_tiles(const GvArgs& a, const GvLanes& team, gv_i32 number) {
     double *count = gv_numbers(team, 0), *sum = gv_numbers(team, 1), *squares = gv_numbers(team, 2);
-    const gv_i32 strands = GV_ITEMS / a.group, step = 3 * a.features, first = team.world * a.group;
-    const double before = a.num_tiles > 0 ? gv_count_before(a) : a.is_new ? 0.0 : *(const double*)a.count;
+    const gv_i32 strands = GV_ITEMS / a.group, step = 3 * a.features, first = number * a.group;
+    const double before = a.num_tiles > 0 ? gv_count_before(a) : a.is_new ? 0.0 : *a.num_samples;
     GV_FOR(i, GV_ITEMS) {
         const gv_i32 f = first + i % a.group;
         double n = 0.0, added = 0.0;
         for (gv_i32 tile = i / a.group; f < a.features && tile < a.num_tiles; tile += strands) {
-            const double* of = (const double*)a.tiles + (gv_i64)tile * step + f;
+            const double* of = a.tiles + (gv_i64)tile * step + f;
             n += of[0];
             added += of[0] * of[a.features];
         }
@@ -149,7 +129,7 @@ GV_FN void gv_merge_tiles(const GvArgs& a, const GvTeam& team) {
         const double n = count[i % a.group], mean = sum[i % a.group] / (n < 1.0 ? 1.0 : n);
         double added = 0.0;
         for (gv_i32 tile = i / a.group; f < a.features && tile < a.num_tiles; tile += strands) {
-            const double* of = (const double*)a.tiles + (gv_i64)tile * step + f;
+            const double* of = a.tiles + (gv_i64)tile * step + f;
             const double off = of[a.features] - mean;
             added += of[2 * (gv_i64)a.features] + of[0] * off * off;
         }
@@ -160,14 +140,10 @@ GV_FN void gv_merge_tiles(const GvArgs& a, const GvTeam& team) {
         const double n = count[i] < 1.0 ? 1.0 : count[i];
         if (first + i < a.features) gv_merge_feature(a, first + i, before, count[i], sum[i] / n, squares[i] / n);
     }
-    if (team.world == 0 && (a.num_tiles > 0 || a.is_new)) {
-        GV_ONCE *(double*)a.count = before + count[0];
+    if (number == 0 && (a.num_tiles > 0 || a.is_new)) {
+        GV_ONCE *a.num_samples = before + count[0];
     }
 }
 
-GV_KERNEL(gv_moments, gv_tile_moments)
-GV_KERNEL(gv_merge, gv_merge_tiles)
-
-#ifdef GV_PACK
-#include "launch/threads.h"
-#endif
+GV_PLAIN_KERNEL(gv_moments, gv_tile_moments)
+GV_PLAIN_KERNEL(gv_merge, gv_merge_tiles)

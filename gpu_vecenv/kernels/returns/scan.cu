@@ -1,12 +1,8 @@
 // Recurrences over the steps of a rollout: advantages, and sums of rewards within episodes. A column is a row of the rollout. A
-// team has the columns of a tile, which takes the place of a world in GV_KERNEL. Columns do not depend on each other, and the steps
-// of a column are in order, so results do not depend on the number of lanes.
-#ifndef GV_SCRATCH
-#define GV_SCRATCH 6400
-#endif
-#include "target/target.h"
+// team has the columns of a tile. Columns do not depend on each other, and the steps of a column are in order, so results do not
+// depend on the number of lanes.
+#include "program_args.h"
 
-#define GV_TILE 32   // columns of a team, as in gpu_vecenv/train/returns/scan.py: few, so that many multiprocessors take part
 #define GV_DEPTH 64  // steps that a team has in its memory
 #ifdef GV_PACK
 #define GV_AHEAD 1
@@ -15,21 +11,6 @@
 #undef GV_RESIDENT
 #define GV_RESIDENT 2  // leaves registers for these steps
 #endif
-
-// gpu_vecenv/train/returns/scan.py fills this struct.
-struct GvArgs {
-    const float *reward, *value, *final_value;  // [steps, columns]; [steps + 1, columns]; [steps, columns] or null
-    const gv_u8 *valid, *cut, *timed_out;       // [steps, columns]
-    const float* reward_scale;                  // [1] factor of rewards, which are then clipped; null leaves them as they are
-    float* running;                             // [sums, columns] sums of the episodes that have not ended
-    float* results;                             // [results, steps, columns]
-    gv_u8* finished;                            // [steps, columns]
-    gv_i32* invalid_actions;                    // unused; GV_KERNEL expects it
-    gv_i32 num_worlds, num_agents;              // tiles; 1
-    gv_i32 steps, columns;
-    float gamma, decay, max_reward, unused;
-};
-static_assert(sizeof(GvArgs) == 120, "as in gpu_vecenv/train/returns/scan.py");
 
 // b + a y, and exactly b if a is 0, whatever y holds.
 GV_FN float gv_follow(float b, float a, float y) { return a == 0.0f ? b : b + a * y; }
@@ -40,7 +21,7 @@ GV_FN float gv_follow(float b, float a, float y) { return a == 0.0f ? b : b + a 
 // state after a step, and replaces the terms by its results. `store(at, terms)` writes them. `start(column)` is the state before
 // all steps, and `end(column, state)` takes the one after them.
 template <bool REVERSE, class Start, class Load, class Prepare, class Follow, class Store, class End>
-GV_FN void gv_scan_tile(const GvArgs& a, const GvTeam& team, Start start, Load load, Prepare prepare, Follow follow, Store store,
+GV_FN void gv_scan_tile(const GvArgs& a, const GvLanes& team, gv_i32 tile, Start start, Load load, Prepare prepare, Follow follow, Store store,
                         End end) {
     typedef decltype(load(0)) Loaded;
     typedef decltype(prepare(load(0))) Terms;
@@ -48,7 +29,7 @@ GV_FN void gv_scan_tile(const GvArgs& a, const GvTeam& team, Start start, Load l
     static_assert((GV_DEPTH * sizeof(Terms) + sizeof(State)) * GV_TILE <= GV_SCRATCH * sizeof(float), "memory of a team");
     Terms* terms = (Terms*)team.scratch;                       // [GV_DEPTH, GV_TILE]
     State* states = (State*)(terms + GV_DEPTH * GV_TILE);      // [GV_TILE]
-    const gv_i64 first = (gv_i64)team.world * GV_TILE, rest = a.columns - first;
+    const gv_i64 first = (gv_i64)tile * GV_TILE, rest = a.columns - first;
     const gv_i32 columns = rest < GV_TILE ? (gv_i32)rest : GV_TILE;
     GV_FOR(k, columns) states[k] = start(first + k);
     for (gv_i32 done = 0; done < a.steps; done += GV_DEPTH) {
@@ -109,7 +90,7 @@ GV_FN float gv_scaled(const GvArgs& a, float reward, float scale) {
 }
 
 // Generalised advantage estimation (Schulman et al. 2015, arXiv 1506.02438).
-GV_FN void gv_advantages_tile(const GvArgs& a, const GvTeam& team) {
+GV_FN void gv_advantages_tile(const GvArgs& a, const GvLanes& team, gv_i32 tile) {
     const gv_i64 size = (gv_i64)a.steps * a.columns;
     const float scale = a.reward_scale == nullptr ? 1.0f : *a.reward_scale;
     const auto start = [](gv_i64) { return 0.0f; };
@@ -135,7 +116,7 @@ GV_FN void gv_advantages_tile(const GvArgs& a, const GvTeam& team) {
         a.results[size + at] = x.advantage + x.value;
         a.results[2 * size + at] = x.value;
     };
-    gv_scan_tile<true>(a, team, start, load, prepare, follow, store, [](gv_i64, float) {});
+    gv_scan_tile<true>(a, team, tile, start, load, prepare, follow, store, [](gv_i64, float) {});
 }
 
 // ---- sums within episodes -------------------------------------------------------------------------------------
@@ -153,7 +134,7 @@ struct GvReturn {
 };
 
 // Discounted returns: R_t = r_t + gamma R_{t-1}, from 0 in each episode. The state is R_t, and 0 after the end of an episode.
-GV_FN void gv_returns_tile(const GvArgs& a, const GvTeam& team) {
+GV_FN void gv_returns_tile(const GvArgs& a, const GvLanes& team, gv_i32 tile) {
     const auto start = [&](gv_i64 column) { return a.running[column]; };
     const auto load = [&](gv_i64 at) { return gv_load_reward(a, at); };
     const auto prepare = [](const GvReward& x) { return GvReturn{x.valid != 0 ? x.reward : 0.0f, x.cut != 0 || x.valid == 0}; };
@@ -162,7 +143,7 @@ GV_FN void gv_returns_tile(const GvArgs& a, const GvTeam& team) {
         return x.ends ? 0.0f : x.sum;
     };
     const auto store = [&](gv_i64 at, const GvReturn& x) { a.results[at] = x.sum; };
-    gv_scan_tile<false>(a, team, start, load, prepare, follow, store, [&](gv_i64 column, float last) { a.running[column] = last; });
+    gv_scan_tile<false>(a, team, tile, start, load, prepare, follow, store, [&](gv_i64 column, float last) { a.running[column] = last; });
 }
 
 struct GvEpisode {
@@ -174,7 +155,7 @@ struct GvEpisodeStep {
 };
 
 // Returns and lengths of episodes. An episode that ends has finished if the agent took part in it.
-GV_FN void gv_episodes_tile(const GvArgs& a, const GvTeam& team) {
+GV_FN void gv_episodes_tile(const GvArgs& a, const GvLanes& team, gv_i32 tile) {
     const gv_i64 size = (gv_i64)a.steps * a.columns, columns = a.columns;
     const auto start = [&](gv_i64 column) {
         return GvEpisode{a.running[column], a.running[columns + column], a.running[2 * columns + column]};
@@ -200,13 +181,9 @@ GV_FN void gv_episodes_tile(const GvArgs& a, const GvTeam& team) {
         a.running[columns + column] = last.steps;
         a.running[2 * columns + column] = last.taken;
     };
-    gv_scan_tile<false>(a, team, start, load, prepare, follow, store, end);
+    gv_scan_tile<false>(a, team, tile, start, load, prepare, follow, store, end);
 }
 
-GV_KERNEL(gv_advantages, gv_advantages_tile)
-GV_KERNEL(gv_returns, gv_returns_tile)
-GV_KERNEL(gv_episodes, gv_episodes_tile)
-
-#ifdef GV_PACK
-#include "launch/threads.h"
-#endif
+GV_PLAIN_KERNEL(gv_advantages, gv_advantages_tile)
+GV_PLAIN_KERNEL(gv_returns, gv_returns_tile)
+GV_PLAIN_KERNEL(gv_episodes, gv_episodes_tile)

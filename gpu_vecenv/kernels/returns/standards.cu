@@ -1,32 +1,16 @@
-// Mean and deviation of numbers in each minibatch. A team has a minibatch, which takes the place of a world in GV_KERNEL. The order
-// of additions depends on the size of a minibatch alone.
-#ifndef GV_SCRATCH
-#define GV_SCRATCH 4096  // SCRATCH of backend/programs.py
-#endif
-#include "target/target.h"
+// Mean and deviation of numbers in each minibatch. A team has a minibatch. The order of additions depends on the size of
+// a minibatch alone.
+#include "program_args.h"
 
-#define GV_ITEMS 512  // sums of a team, as in gpu_vecenv/train/returns/standards.py
+#define GV_ITEMS 512  // sums of a team
 #define GV_AHEAD 8    // samples that a lane reads before it uses the first
 
-// gpu_vecenv/train/returns/standards.py fills this struct.
-struct GvArgs {
-    const float* numbers;             // of sample s at s * stride
-    const gv_i32* samples;            // [minibatches, places], -1 for places that are left over
-    const gv_u8* counts;              // [S] 0 for samples to leave out; null: all count
-    float* standards;                 // [minibatches, 2]
-    gv_i32* invalid_actions;          // unused; GV_KERNEL expects it
-    gv_i64 stride;
-    gv_i32 num_worlds, num_agents;    // minibatches; 1
-    gv_i32 places, unused;
-};
-static_assert(sizeof(GvArgs) == 64, "as in gpu_vecenv/train/returns/standards.py");
-
 // double: a mean may be large beside the deviation.
-GV_FN double* gv_sums(const GvTeam& team, gv_i32 which) { return (double*)team.scratch + which * GV_ITEMS; }
+GV_FN double* gv_sums(const GvLanes& team, gv_i32 which) { return (double*)team.scratch + which * GV_ITEMS; }
 
 // Adds up the sums of all items; the first one gets the total.
 // double: as above.
-GV_FN void gv_add_items(const GvTeam& team, double* sums) {
+GV_FN void gv_add_items(const GvLanes& team, double* sums) {
     for (gv_i32 half = GV_ITEMS / 2; half > 0; half /= 2) {
         gv_barrier(team);
         GV_FOR(i, half) sums[i] += sums[i + half];
@@ -54,8 +38,8 @@ GV_FN void gv_for_item(const GvArgs& a, const gv_i32* samples, gv_i32 item, Use 
 
 // By two passes: squares about another point than the mean would cancel if the mean is far from 0.
 // double: as above.
-GV_FN void gv_standards_of_minibatch(const GvArgs& a, const GvTeam& team) {
-    const gv_i32* samples = a.samples + (gv_i64)team.world * a.places;
+GV_FN void gv_standards_of_minibatch(const GvArgs& a, const GvLanes& team, gv_i32 minibatch) {
+    const gv_i32* samples = a.samples + (gv_i64)minibatch * a.places;
     double *count = gv_sums(team, 0), *sum = gv_sums(team, 1), *squares = gv_sums(team, 2);
     GV_FOR(i, GV_ITEMS) {
         double n = 0.0, added = 0.0;
@@ -76,14 +60,10 @@ GV_FN void gv_standards_of_minibatch(const GvArgs& a, const GvTeam& team) {
     }
     gv_add_items(team, squares);
     GV_ONCE {
-        float* standards = a.standards + 2 * (gv_i64)team.world;
+        float* standards = a.standards + 2 * (gv_i64)minibatch;
         standards[0] = (float)mean;
         standards[1] = (float)(1.0 / (gv_sqrt(*squares / n) + 1e-8));
     }
 }
 
-GV_KERNEL(gv_standards, gv_standards_of_minibatch)
-
-#ifdef GV_PACK
-#include "launch/threads.h"
-#endif
+GV_PLAIN_KERNEL(gv_standards, gv_standards_of_minibatch)

@@ -109,7 +109,7 @@ GV_FN GvArgs gv_local_args(const GvArgs& a, gv_i64 world, GvHeld& held) {
 
 // Team of one lane for hooks that step a held world.
 GV_FN GvTeam gv_one_lane(const GvTeam& team, gv_i64 world) {
-    return {0, 0, 1, team.sums, team.scratch, false, nullptr, nullptr, (gv_i32)world};
+    return {{0, 1, team.sums, team.scratch}, 0, nullptr, nullptr, (gv_i32)world};
 }
 
 // Loads the world's values of parameters, and sets them as values that all worlds share, so that hooks do not load them again.

@@ -261,7 +261,7 @@ GV_FN gv_i32 gv_step_packs(const GvArgs& a, const GvTeam& first, gv_i32 end) {
 GV_FN void gv_rollout_pack(const GvArgs& a, const GvTeam& team) {
     if (a.num_entries != GV_SINGLE_ENTRIES) {
         for (gv_i32 i = 0; i < GV_PACK; ++i) {
-            const GvTeam one_lane = {team.world + i, 0, 1, team.sums, team.scratch, false};
+            const GvTeam one_lane = {{0, 1, team.sums, team.scratch}, team.world + i};
             gv_rollout_one(a, one_lane);
         }
         return;

@@ -15,18 +15,18 @@
 // True if teams share a warp and the condition holds in all of its lanes.
 #define GV_WHOLE_WARP(condition) (GV_LANES > 1 && GV_LANES < 32 && __all_sync(~0u, condition))
 
-GV_FN void gv_barrier(const GvTeam& team) {
+GV_FN void gv_barrier(const GvLanes& team) {
     if (GV_LANES > 32) __syncthreads();
     else if (GV_LANES > 1) __syncwarp(team.divergent ? GV_TEAM_MASK : ~0u);
 }
 
 // Barrier of the lanes below 32, which write one partial sum each.
-GV_FN void gv_barrier_sums(const GvTeam& team) {
+GV_FN void gv_barrier_sums(const GvLanes& team) {
     if (GV_LANES > 1 && team.lane < 32) __syncwarp(team.divergent ? GV_TEAM_MASK : ~0u);
 }
 
 // Barrier of all teams of a block that have a world.
-GV_FN void gv_block_barrier(const GvTeam&) { __syncthreads(); }
+GV_FN void gv_block_barrier(const GvLanes&) { __syncthreads(); }
 
 // The same address in shared memory, kept in a register. Without the assembly, the compiler computes it anew behind barriers.
 template <class T>
@@ -50,7 +50,7 @@ GV_FN GvTeam gv_with_kept_memory(const GvTeam& team) {
 GV_FN gv_i32 gv_fetch_add(gv_i32* counter) { return atomicAdd(counter, 1); }
 
 // Number of lanes of the team that vote true. A barrier.
-GV_FN gv_i32 gv_vote(const GvTeam& team, bool vote) {
+GV_FN gv_i32 gv_vote(const GvLanes& team, bool vote) {
     if (GV_LANES == 1 || GV_LANES > 32) return GV_LANES == 1 ? vote : __syncthreads_count(vote);
     gv_barrier(team);  // a ballot does not order memory
     return __popc(__ballot_sync(team.divergent ? GV_TEAM_MASK : ~0u, vote) & GV_TEAM_MASK);

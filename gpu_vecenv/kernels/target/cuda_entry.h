@@ -1,4 +1,4 @@
-// Entry point of a kernel on CUDA: the world of each team, its shared memory, and the order of grids.
+// Entry points of kernels on CUDA: the teams of a block, their shared memory, and the order of grids.
 #pragma once
 #include "target/types.h"
 
@@ -30,12 +30,13 @@ static __device__ __forceinline__ void gv_start_next() {
 }
 
 // Reads every cache line of the argument struct while the previous grid finishes: the struct is constant memory, which is not
-// cached when a kernel starts. Returns true, as num_agents is not 0; the compiler does not know this and keeps the loads.
+// cached when a kernel starts. Returns true if `number`, a member, is not 0. It never is; the compiler does not know this and keeps
+// the loads.
 template <class Args>
-static __device__ __forceinline__ bool gv_touch_args(const Args& a) {
+static __device__ __forceinline__ bool gv_touch_args(const Args& a, gv_i32 number) {
     const gv_u32* words = (const gv_u32*)&a;
     const gv_u32 lines = GV_OVERLAPS ? (sizeof(Args) - 4) / 64 : 0;
-    gv_u32 any = (gv_u32)a.num_agents;
+    gv_u32 any = (gv_u32)number;
     _Pragma("unroll") for (gv_u32 line = 1; line <= lines; ++line) any |= words[16 * line];
     return any != 0;
 }
@@ -47,37 +48,48 @@ static __device__ __forceinline__ bool gv_touch_args(const Args& a) {
 #if GV_LANES == 1  // the memory of a team of one lane is local to the thread
 #define GV_TEAM_MEMORY float sums[1][32]; alignas(16) float scratch[1][GV_SCRATCH]; \
     GvProgress progress[1]; const gv_i32 at = 0;
-#elif defined(GV_GIVEN_SCRATCH)  // the launch says how much, for one team a block
-#define GV_TEAM_MEMORY extern __shared__ float4 gv_given[]; __shared__ float sums[1][32]; __shared__ GvProgress progress[1]; \
-    float* const scratch[1] = {(float*)gv_given}; const gv_i32 at = 0;
 #else
 #define GV_TEAM_MEMORY const gv_i32 at = own; __shared__ float sums[GV_TEAMS][GV_PADDED(32)]; \
     __shared__ alignas(16) float scratch[GV_TEAMS][GV_PADDED(GV_SCRATCH)]; __shared__ GvProgress progress[GV_TEAMS];
 #endif
 
 // Lanes without a world return at once. Barriers and votes of a warp count exited lanes as arrived, from Volta on.
-#define GV_ENTRY(name, wait, body)                                                                         \
-    extern "C" __global__ void __launch_bounds__(GV_LANES* GV_TEAMS, GV_RESIDENT) name(const GV_KERNEL_ARGS a) { \
+#define GV_KERNEL(name, body)                                                                              \
+    extern "C" __global__ void __launch_bounds__(GV_LANES* GV_TEAMS, GV_RESIDENT) name(const GvArgs a) {   \
         const gv_i32 own = threadIdx.x / GV_LANES, lane = threadIdx.x % GV_LANES;                          \
         __builtin_assume((gv_u32)lane < GV_LANES);                                                         \
         GV_TEAM_MEMORY                                                                                     \
-        const GvTeam team = {GV_FIRST_WORLD + own, lane, GV_LANES, sums[at], scratch[at], false, &progress[at]}; \
-        if ((gv_u32)team.world >= (gv_u32)a.num_worlds || !gv_touch_args(a)) return;                       \
-        wait                                                                                               \
-        body(a, team);                                                                                     \
-    }
-#define GV_KERNEL(name, body) GV_ENTRY(name, gv_wait_for_previous(); gv_start_next();, body)
-#define GV_EARLY_KERNEL(name, body) GV_ENTRY(name, , body)  // its body calls gv_wait_for_previous() and gv_start_next()
-
-// Entry point of a kernel whose blocks compute tiles, in a program whose hooks have teams of one lane. `team.world` is the block.
-// Its body calls gv_start_next().
-#define GV_TILE_KERNEL(name, body)                                                                         \
-    extern "C" __global__ void __launch_bounds__(GV_TILE_LANES, GV_RESIDENT) name(const GV_KERNEL_ARGS a) { \
-        extern __shared__ float4 gv_given[];                                                               \
-        const gv_i32 lane = threadIdx.x;                                                                   \
-        __builtin_assume((gv_u32)lane < GV_TILE_LANES);                                                    \
-        const GvTeam team = {(gv_i32)blockIdx.x, lane, GV_TILE_LANES, nullptr, (float*)gv_given, false};   \
-        if (!gv_touch_args(a)) return;                                                                     \
+        const GvTeam team = {{lane, GV_LANES, sums[at], scratch[at]}, GV_FIRST_WORLD + own, &progress[at]}; \
+        if ((gv_u32)team.world >= (gv_u32)a.num_worlds || !gv_touch_args(a, a.num_agents)) return;         \
         gv_wait_for_previous();                                                                            \
+        gv_start_next();                                                                                   \
         body(a, team);                                                                                     \
     }
+
+// ---- kernels that step no worlds -------------------------------------------------------------------------------
+
+// Lanes of a team, which is a block. In a program with an env GV_LANES are those of its hooks.
+#ifdef GV_TILE_LANES
+#define GV_TEAM_LANES GV_TILE_LANES
+#else
+#define GV_TEAM_LANES GV_LANES
+#endif
+
+#ifdef GV_GIVEN_SCRATCH  // the launch says how much
+#define GV_PLAIN_SCRATCH extern __shared__ float4 gv_given[]; float* const scratch = (float*)gv_given;
+#else
+#define GV_PLAIN_SCRATCH __shared__ alignas(16) float scratch[GV_SCRATCH];
+#endif
+
+// The remainder tells the compiler the range of a lane's number. Without it, some kernels spill more registers.
+#define GV_PLAIN_ENTRY(name, wait, body)                                                                   \
+    extern "C" __global__ void __launch_bounds__(GV_TEAM_LANES, GV_RESIDENT) name(const GV_PLAIN_ARGS a) { \
+        __shared__ float sums[32];                                                                         \
+        GV_PLAIN_SCRATCH                                                                                   \
+        const gv_i32 lane = threadIdx.x % GV_TEAM_LANES;                                                   \
+        if (!gv_touch_args(a, a.teams)) return;                                                            \
+        wait                                                                                               \
+        body(a, GvLanes{lane, GV_TEAM_LANES, sums, scratch}, (gv_i32)blockIdx.x);                          \
+    }
+#define GV_PLAIN_KERNEL(name, body) GV_PLAIN_ENTRY(name, gv_wait_for_previous(); gv_start_next();, body)
+#define GV_EARLY_KERNEL(name, body) GV_PLAIN_ENTRY(name, , body)

@@ -12,7 +12,7 @@ struct GvHalf {
 struct GvGroup {
     gv_i32 number, lane;
 };
-GV_FN GvGroup gv_group(const GvTeam& team) { return {team.lane >> 5, team.lane & 31}; }
+GV_FN GvGroup gv_group(const GvLanes& team) { return {team.lane >> 5, team.lane & 31}; }
 GV_FN void gv_group_barrier(const GvGroup&) { __syncwarp(); }
 
 // The value that another lane passes.

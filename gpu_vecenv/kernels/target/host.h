@@ -20,11 +20,11 @@
 #define GV_INDEPENDENT _Pragma("GCC ivdep")
 #endif
 
-GV_FN void gv_barrier(const GvTeam&) {}
-GV_FN void gv_barrier_sums(const GvTeam&) {}
-GV_FN void gv_block_barrier(const GvTeam&) {}
+GV_FN void gv_barrier(const GvLanes&) {}
+GV_FN void gv_barrier_sums(const GvLanes&) {}
+GV_FN void gv_block_barrier(const GvLanes&) {}
 GV_FN gv_i32 gv_fetch_add(gv_i32* counter) { return (*counter)++; }  // counters belong to one thread
-GV_FN gv_i32 gv_vote(const GvTeam&, bool vote) { return vote; }
+GV_FN gv_i32 gv_vote(const GvLanes&, bool vote) { return vote; }
 GV_FN GvTeam gv_with_kept_memory(const GvTeam& team) { return team; }
 GV_FN void gv_load_fence() {}
 GV_FN bool gv_any_in_group(gv_i32, bool condition) { return condition; }
@@ -40,19 +40,28 @@ GV_FN void gv_pause() {
 
 // A kernel over the worlds lo .. hi - 1. Invalid actions are counted by each thread and added up at the end.
 #define GV_KERNEL_OF(name, ...)                                                                      \
-    GV_EXPORT void name(const GV_KERNEL_ARGS* args, gv_i32 lo, gv_i32 hi) {                          \
+    GV_EXPORT void name(const GvArgs* args, gv_i32 lo, gv_i32 hi) {                                  \
         float sums[32];                                                                              \
         alignas(16) float scratch[GV_SCRATCH];                                                       \
         GvProgress progress;                                                                         \
         gv_i32 w = lo, invalid = 0;                                                                  \
-        GV_KERNEL_ARGS a = *args;                                                                    \
+        GvArgs a = *args;                                                                            \
         a.invalid_actions = &invalid;                                                                \
         __VA_ARGS__                                                                                  \
         if (invalid != 0) __atomic_fetch_add(args->invalid_actions, invalid, __ATOMIC_RELAXED);      \
     }
-#define GV_HOST_TEAM const GvTeam team = {w, 0, 1, sums, scratch, false, &progress};
+#define GV_HOST_TEAM const GvTeam team = {{0, 1, sums, scratch}, w, &progress};
 #define GV_KERNEL(name, body) GV_KERNEL_OF(name, for (; w < hi; ++w) { GV_HOST_TEAM body(a, team); })
-#define GV_TILE_KERNEL GV_KERNEL  // see cuda_entry.h
-#define GV_EARLY_KERNEL GV_KERNEL
+
+// A kernel over the parts lo .. hi - 1.
+#define GV_PLAIN_KERNEL(name, body)                                                                  \
+    GV_EXPORT void name(const GV_PLAIN_ARGS* args, gv_i32 lo, gv_i32 hi) {                           \
+        float sums[32];                                                                              \
+        alignas(16) float scratch[GV_SCRATCH];                                                       \
+        const GV_PLAIN_ARGS a = *args;                                                               \
+        const GvLanes team = {0, 1, sums, scratch};                                                  \
+        for (gv_i32 index = lo; index < hi; ++index) body(a, team, index);                           \
+    }
+#define GV_EARLY_KERNEL GV_PLAIN_KERNEL
 GV_FN void gv_wait_for_previous() {}
 GV_FN void gv_start_next() {}

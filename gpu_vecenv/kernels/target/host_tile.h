@@ -10,7 +10,7 @@ struct GvHalf {
 struct GvGroup {
     gv_i32 number, lane;
 };
-GV_FN GvGroup gv_group(const GvTeam&) { return {0, 0}; }
+GV_FN GvGroup gv_group(const GvLanes&) { return {0, 0}; }
 GV_FN void gv_group_barrier(const GvGroup&) {}
 GV_FN bool gv_group_any(const GvGroup&, bool condition) { return condition; }
 GV_FN GvHalf gv_half(float value) { return {gv_rounded_to_half(value)}; }

@@ -19,7 +19,7 @@ struct GvWarp {
 };
 static GvWarp gv_warps[GV_LANES / 32];
 
-GV_FN GvGroup gv_group(const GvTeam& team) { return {team.lane >> 5, team.lane & 31}; }
+GV_FN GvGroup gv_group(const GvLanes& team) { return {team.lane >> 5, team.lane & 31}; }
 GV_FN void gv_group_barrier(const GvGroup& group) { pthread_barrier_wait(&gv_warps[group.number].barrier); }
 
 GV_FN gv_i32 gv_from_lane(const GvGroup& group, gv_i32 value, gv_i32 lane) {

@@ -1,12 +1,14 @@
 // Selects the target: CUDA, host (one lane a team), or lanes (one host thread a lane, for race checks).
 //
 // Each target defines GV_FN, GV_LOOP, GV_UNROLL, GV_ONE_LANE, the barriers and votes of a team, arithmetic that needs an
-// intrinsic, and GV_KERNEL, the entry point of a kernel. Other headers use no compiler extensions, except those that
-// only the host includes: lib/sort.h, single/pack.h, launch/threads.h.
+// intrinsic, and the entry points of kernels. Other headers use no compiler extensions, except those that only the host
+// includes: lib/sort.h, single/pack.h, launch/threads.h.
+//
+//   GV_KERNEL(name, body)        body(a, team) steps the world of a team
+//   GV_PLAIN_KERNEL(name, body)  body(a, team, index) computes part `index` of a.teams, in kernels that step no worlds
+//   GV_EARLY_KERNEL(name, body)  the same; the body calls gv_wait_for_previous() and gv_start_next() itself
 #pragma once
 #include "target/types.h"
-
-#define GV_KERNEL_ARGS GvArgs  // type of the arguments of kernels; a program may define another one
 
 #if defined(__CUDACC_RTC__) || defined(__CUDACC__)
 #include "target/cuda.h"

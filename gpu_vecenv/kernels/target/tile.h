@@ -58,7 +58,7 @@ GV_FN void gv_copy_rows(const GvGroup& group, GvTile<STRIDE> tile, GvStripes<COL
 
 // Starts the copies of ROWS rows of N columns of stripes to stripes in the memory of the team, see gv_start_copy().
 template <gv_i32 ROWS, gv_i32 N, gv_i32 COLUMNS>
-GV_FN void gv_start_stripes(const GvTeam& team, GvStripes<N> to, GvStripes<COLUMNS> from) {
+GV_FN void gv_start_stripes(const GvLanes& team, GvStripes<N> to, GvStripes<COLUMNS> from) {
     constexpr gv_i32 FLOATS = 16 * N * (gv_i32)sizeof(GvHalf) / 4;  // of a stripe
     GV_FOR(i, ROWS / 16 * FLOATS / 4) {
         const gv_i32 stripe = i / (FLOATS / 4), at = i % (FLOATS / 4) * 4;

@@ -1,4 +1,4 @@
-// Integers of fixed size, and the team of lanes that steps a world.
+// Integers of fixed size, and teams of lanes.
 #pragma once
 
 typedef signed char gv_i8;
@@ -18,13 +18,18 @@ struct GvProgress {
 
 struct GvNumbers;  // metrics.h
 
-struct GvTeam {
-    gv_i32 world;    // index of the world that this team steps, for gv_row() and gv_state(); 0 if a lane holds the world
+// The lanes of a team, and their memory.
+struct GvLanes {
     gv_i32 lane;     // number of this lane, 0 .. lanes - 1
     gv_i32 lanes;    // lanes in the team
     float* sums;     // [32] partial sums of gv_sum
-    float* scratch;  // [GV_SCRATCH] memory of the team for the env's hooks; undefined when a kernel starts
-    bool divergent;  // in a branch that other teams of the same warp may not take (CUDA)
+    float* scratch;  // [GV_SCRATCH] memory of the team; undefined when a kernel starts
+    bool divergent = false;  // in a branch that other teams of the same warp may not take (CUDA)
+};
+
+// A team that steps a world.
+struct GvTeam : GvLanes {
+    gv_i32 world;    // index of the world, for gv_row() and gv_state(); 0 if a lane holds the world
     GvProgress* progress = nullptr;  // of the world; held worlds have theirs in variables
     GvNumbers* numbers = nullptr;    // metrics of the episode, while a step holds them in variables
     gv_i32 world_number = world;     // number of the world in its env, for debugging

@@ -8,11 +8,6 @@
 #endif
 
 #define GV_GROUP_LANES 32
-#ifdef GV_TILE_LANES  // the env's hooks in the same program have teams of one lane
-#define GV_TEAM_LANES GV_TILE_LANES
-#else
-#define GV_TEAM_LANES GV_LANES
-#endif
 #define GV_GROUPS (GV_TEAM_LANES / 32)
 
 // Rows of a group in a tile of `rows` rows: rows number * count to (number + 1) * count - 1.

@@ -6,20 +6,15 @@ same integers on every device. A CUDA graph can record a call if another call wa
 
 from __future__ import annotations
 
-import ctypes
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from gpu_vecenv.backend.programs import launches
-from gpu_vecenv.backend.source import DEAL
+from gpu_vecenv.backend.programs import Call
+from gpu_vecenv.backend.trainer_programs import DEAL
 
-TILE = 512
-"""Places or transitions of a team, ``GV_TILE`` of the kernels."""
-
-SMALL = 2048
-"""Below this many places or transitions a second CPU thread saves less time than it takes to wake it."""
+TILE = DEAL.macros["TILE"]
 
 
 class Transitions(NamedTuple):
@@ -63,9 +58,13 @@ def deal(transitions: Transitions, num_minibatches: int, seed: Tensor, number: i
         index: int64 (M, b), transitions of each minibatch, b = S / M rounded up.
         used: bool (M, b), False for slots that are left over.
     """
-    index = torch.empty((num_minibatches, _slots(transitions, num_minibatches)), dtype=torch.int64, device=seed.device)
+    places = _places(transitions, num_minibatches)
+    index = torch.empty((num_minibatches, places), dtype=torch.int64, device=seed.device)
     used = torch.empty_like(index, dtype=torch.bool)
-    _deal(transitions, index, seed=seed, deal=number, index=index, used=used)
+    _launch(
+        "gv_deal", transitions, index.numel(), minibatches=num_minibatches, places=places, deal=number, seed=seed, index=index,
+        used=used,
+    )  # fmt: skip
     return index, used
 
 
@@ -75,38 +74,21 @@ def deal_samples(transitions: Transitions, num_minibatches: int, seed: Tensor, n
     Returns:
         int32 (orders, M, b), the transitions, and -1 for slots that are left over.
     """
-    shape = (orders, num_minibatches, _slots(transitions, num_minibatches))
-    samples = torch.empty(shape, dtype=torch.int32, device=seed.device)
-    _deal(transitions, samples[0], orders, seed=seed, deal=number, samples=samples)
+    places = _places(transitions, num_minibatches)
+    samples = torch.empty((orders, num_minibatches, places), dtype=torch.int32, device=seed.device)
+    _launch(
+        "gv_deal", transitions, num_minibatches * places, orders, minibatches=num_minibatches, places=places, deal=number,
+        seed=seed, samples=samples,
+    )  # fmt: skip
     return samples
 
 
-def _slots(transitions: Transitions, num_minibatches: int) -> int:
-    """Return b, slots of a minibatch."""
+def _places(transitions: Transitions, num_minibatches: int) -> int:
+    """Return b, places of a minibatch."""
     return -(-len(transitions.valid) // num_minibatches)
-
-
-def _deal(transitions: Transitions, order: Tensor, orders: int = 1, **members: Tensor | int) -> None:
-    """Deal ``orders`` times into arrays of which ``order``, of shape (M, b), is one order."""
-    minibatches, places = order.shape
-    _launch("gv_deal", transitions, order.numel(), orders, minibatches=minibatches, places=places, **members)
-
-
-class _Args(ctypes.Structure):
-    """``GvArgs`` of ``kernels/learner/deal.cu``, which asserts its size."""
-
-    _fields_ = (
-        *((name, ctypes.c_void_p) for name in (
-            "seed", "valid", "numbers", "chosen", "index", "used", "samples", "invalid_actions",
-        )),
-        *((name, ctypes.c_int32) for name in ("num_worlds", "num_agents", "size", "minibatches", "places", "deal")),
-    )  # fmt: skip
 
 
 def _launch(name: str, transitions: Transitions, count: int, times: int = 1, **members: Tensor | int) -> None:
     """Run a kernel over ``count`` places or transitions, some times."""
-    tiles = times * -(-count // TILE)
-    args = _Args(num_worlds=tiles, num_agents=1, size=len(transitions.valid))
-    for member, value in {**transitions._asdict(), **members}.items():
-        setattr(args, member, value.data_ptr() if isinstance(value, Tensor) else value)
-    launches(DEAL, transitions.valid.device).launch(name, args, tiles, times * count < SMALL)
+    call = Call(DEAL, transitions.valid.device, size=len(transitions.valid), **transitions._asdict(), **members)
+    call.launch(name, times * -(-count // TILE), times * count)

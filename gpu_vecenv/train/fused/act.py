@@ -6,20 +6,18 @@ have the bits of ``policies/draw.py``. A CUDA graph can record a call if a call 
 
 from __future__ import annotations
 
-import ctypes
-import functools
 import math
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor, nn
 
-from gpu_vecenv.backend.programs import launches
+from gpu_vecenv.backend.programs import Call
 from gpu_vecenv.errors import ArrayTypeError, DeviceError, ShapeError
-from gpu_vecenv.train.fused.arguments import ActArgs, Slab
-from gpu_vecenv.train.fused.kernels import SMALL, empty_halves, is_addressed_by_rows, norm_numbers
+from gpu_vecenv.train.fused.arguments import SLAB
+from gpu_vecenv.train.fused.kernels import empty_halves, is_addressed_by_rows, norm_numbers
 from gpu_vecenv.train.fused.program import LARGEST_HALF, Sizes, act_program
 from gpu_vecenv.train.policies.actor_critic import ActorCritic
 from gpu_vecenv.train.policies.contract import Draw, Inputs
@@ -166,18 +164,19 @@ class FusedPolicy:
         """Return the addresses of weights and biases, layer by layer, of the normalisation and of the scale of actions."""
         return [tensor.data_ptr() for tensor in self._tensors[network]]
 
-    def point(self, args: ctypes.Structure, addresses: list[int]) -> None:
+    def point(self, args: Any, addresses: list[int]) -> None:
         """Write ``addresses()`` to the members of an argument struct."""
         following = iter(addresses)
         for layer in range(len(self.sizes.hidden) + 1):
             args.layers[layer].weight, args.layers[layer].bias = next(following), next(following)
-        members = ("offset", "scale", "shift", "log_std", "centre", "half_width")
-        for member, address in zip(members, following, strict=False):
-            setattr(args, member, address)
+        args.norm.offset, args.norm.scale, args.norm.shift = next(following), next(following), next(following)
+        args.norm.limit = self.limit
+        for member, address in zip(("log_std", "centre", "half_width"), following, strict=False):
+            setattr(args.box, member, address)
 
 
-class _Call:
-    """One launch: checks its arrays and keeps them until it is queued."""
+class _Call(Call):
+    """One launch, or two of a split network."""
 
     def __init__(self, fused: FusedPolicy, name: str, network: int, rows: tuple[int, ...]) -> None:
         """Prepare a kernel over rows of the axes (B,) or (S, B), for the actor, network 0, or the critic, network 1."""
@@ -185,22 +184,13 @@ class _Call:
         if self.count > MAX_ROWS:
             raise ShapeError(f"fused policy: expected at most {MAX_ROWS:,} rows, got {self.count:,}.")
         sizes = fused.sizes
-        teams = min(-(-self.count // sizes.rows), fused.most_teams)
-        self.args = ActArgs(limit=fused.limit, num_worlds=teams, num_agents=1, rows=self.count, samples_per_step=rows[-1])
-        self._kept: dict[str, Tensor] = {}  # a queued kernel reads them before their memory is used again
+        super().__init__(act_program(sizes), fused.device, rows=self.count, samples_per_step=rows[-1])
+        self._teams, self._shared_bytes = min(-(-self.count // sizes.rows), fused.most_teams), sizes.act_memory.shared_bytes
+        self._names: tuple[str, ...] = (name,)
+        if sizes.split:
+            self._names = ("gv_first", name)
+            self.set(units=fused.room_for_units(self.count))
         self._addresses: list[int] = []
-        program = launches(act_program(sizes), fused.device)
-        small, memory = self.count < SMALL, sizes.act_memory
-        launch = functools.partial(program.launch, args=self.args, teams=teams, small=small, shared_bytes=memory.shared_bytes)
-        self._queues = [functools.partial(launch, kernel) for kernel in (*self._place_units(), name)]
-
-    def _place_units(self) -> tuple[str, ...]:
-        """Make room for the units between the kernels of a split network; return the name of the first one."""
-        if not self._fused.sizes.split:
-            return ()
-        units = self._kept["units"] = self._fused.room_for_units(self.count)
-        self.args.units = units.data_ptr()
-        return ("gv_first",)
 
     def place(self, member: str, array: Tensor, dtype: torch.dtype, numbers: int) -> bool:
         """Store the place of an array with ``numbers`` numbers a row; return True if it had to be copied."""
@@ -215,7 +205,7 @@ class _Call:
         copied = self.count > 0 and not (is_addressed_by_rows(array if axes == 2 else array[None]))
         array = array.contiguous() if copied else array
         step = array.stride(0) if axes == 2 else rows[0] * array.stride(0)
-        setattr(self.args, member, Slab(array.data_ptr(), step, array.stride(axes - 1)))
+        setattr(self.args, member, SLAB.form(array.data_ptr(), step, array.stride(axes - 1)))
         self._kept[member] = array
         return copied
 
@@ -225,8 +215,8 @@ class _Call:
         if addresses != self._addresses:
             self._addresses = addresses
             self._fused.point(self.args, addresses)
-        for queue in self._queues if self.count else ():
-            queue()
+        for name in self._names:
+            self.launch(name, self._teams, self.count, self._shared_bytes)
 
     def write(self, result: Tensor) -> None:
         """Queue the kernel, which writes a number for each row, float32, without gaps."""
@@ -241,12 +231,7 @@ class _Act(_Call):
         super().__init__(fused, "gv_act", 0, tuple(draw.world.shape))
         self.args.likeliest = int(deterministic)
         names = ("seed", "world_id", "episode", "t", "world", "agent")
-        self._counters = [getattr(draw, name) for name in names]
-        for name, array in zip(names, self._counters, strict=True):
-            found, wanted = (array.dtype, array.device), (torch.int64 if name == "seed" else torch.int32, fused.device)
-            if found != wanted or not array.is_contiguous():
-                raise ArrayTypeError(f"fused policy: draw.{name} must be contiguous {wanted}, got {found}.")
-            setattr(self.args, name, array.data_ptr())
+        self.set(draw={name: getattr(draw, name) for name in names})
         self._inputs: tuple[Tensor, Tensor | None] | None = None
         self._out = None if draw.out is None else draw.out[:2]
         self._place_results(*(self._out or self._new_results()))
@@ -257,7 +242,7 @@ class _Act(_Call):
         if last is None or last[0] is not obs or last[1] is not mask:
             copied = self.place("obs", obs, torch.float32, self._fused.sizes.features)
             if mask is None:
-                self.args.mask = Slab()
+                self.args.mask = SLAB.form()
             else:
                 copied |= self.place("mask", mask, torch.bool, self._fused.mask_columns)
             self._inputs = None if copied else (obs, mask)

@@ -1,92 +1,124 @@
-"""Argument structs of ``update_args.h``, ``act.cu`` and ``rollout.cu`` in ``kernels/learner``, which assert their sizes."""
+"""Arguments of the kernels for the sizes of a policy: ``act.cu``, ``gradient.cu`` and ``rollout.cu`` in ``kernels/learner``."""
 
 from __future__ import annotations
 
-import ctypes
-from typing import Any
-
+from gpu_vecenv.backend.source import arguments
+from gpu_vecenv.backend.trainer_programs import COUNTERS
+from gpu_vecenv.spec.arguments import Array, EnvArgs, Nested, Number, Struct, arrays, numbers
 from gpu_vecenv.spec.layout import Layout
 
-MAX_TENSORS = 17
-"""Parameters of two networks with three hidden layers, and ``log_std``."""
+MAX_LAYERS = 4
+"""Layers of a network with three hidden ones."""
+
+LAYER = Struct(
+    "GvLayer",
+    Array("weight", "float32", "*outputs, *inputs", "as torch stores it"),
+    Array("bias", "float32", "*outputs"),
+)
+
+NORM = Struct(
+    "GvNorm",
+    Array("offset", "float32", "*features", "of the normal feature (x - offset) scale + shift"),
+    *arrays("float32", "*features", "scale", "shift"),
+    Number("limit", "float32", "normal features are clipped to [-limit, limit]"),
+)
+
+SLAB = Struct(
+    "GvSlab",
+    Array("at", "any", "*steps, *samples, *numbers", strided=True),
+    Number("step", "int64", "numbers from one step to the next"),
+    Number("sample", "int64", "numbers from one sample to the next"),
+)
+
+BOX = Struct(
+    "GvBox",
+    Array("log_std", "float32", "*entries", "natural logarithm of the deviation"),
+    *arrays("float32", "*entries", "centre", "half_width"),
+)
+
+TENSOR = Struct(
+    "GvTensor",
+    Array("weight", "float32", "*size", "a parameter", written=True),
+    Array("mean", "float32", "*size", "torch's state of Adam for it", written=True),
+    Array("square", "float32", "*size", written=True),
+    Array("step", "float32", "1", written=True),
+    Number("first", "int32", "its first column in the sums"),
+    Number("size", "int32"),
+)
+
+SETTINGS = Struct(
+    "GvSettings",
+    *numbers("float32", "clip", "entropy_coef", "value_coef"),
+    Number("scale", "float32", "of derivatives in 16 bits, a power of 2"),
+    Number("mean", "float32", "of advantages, which is subtracted"),
+    Number("factor", "float32", "inverse of the deviation of advantages"),
+    Number("clip_value", "int32"),
+)
+"""Settings of a minibatch, in the memory of a block."""
+
+UPDATE_ARGS = arguments(
+    Nested("layers", LAYER, (2, MAX_LAYERS), "of the actor and of the critic"),
+    Nested("norm", NORM),
+    Nested("obs", SLAB),
+    Nested("action", SLAB),
+    Nested("mask", SLAB, doc="null allows all choices"),
+    Array("numbers", "float32", "*samples, 4", "log-probability, value, advantage, target"),
+    Array("choice", "bool", "*samples", "the agent had a choice; null: it always had one"),
+    Array("samples", "int32", "rows", "samples of the minibatch, -1 for rows that fill it up"),
+    Array("moments", "float32", "2", "mean of the advantages, and the inverse of their deviation"),
+    Nested("box", BOX),
+    *arrays("float32", "1", "entropy_coef", "clip_coef"),
+    Array("scales", "float32", "2", "of the actor's and of the critic's derivatives"),
+    Array("rate", "float32", "1", "learning rate"),
+    Array("stash", "half", "*columns, room", "of a split network, see split_gradient.cu", written=True),
+    Array("partial", "float32", "*blocks, *columns", "of the actor, GV_ACTOR_COLUMNS each, then of the critic",
+          written=True),
+    Array("sums", "float32", "*columns", written=True),
+    Array("squares", "float32", "*norms, *teams", "1 + GV_TWO_COUNTS norms of the teams of gv_reduce", written=True),
+    Array("totals", "float32", "9", "sums of TERMS, gradient norm and 1 over steps; steps wanted; with a choice", written=True),
+    Array("epoch_start", "float32", "2", "the totals of kl and of steps with a choice when the epoch started", written=True),
+    Array("stopped", "int32", "*epochs + 1", "1 if no step may be taken in an epoch", written=True),
+    Array("steps", "float32", "*minibatches + 1", "steps of Adam before each minibatch", written=True),
+    Nested("tensors", TENSOR, (4 * MAX_LAYERS + 1,), "parameters of both networks, and log_std"),
+    Number("rows", "int32", "of the minibatch, or of a part of it"),
+    *numbers("int32", "samples_per_step", "actor_blocks", "critic_blocks", "epoch", "minibatch"),
+    Number("ends_epoch", "int32", "1 after the last minibatch of an epoch"),
+    Number("clip_value", "int32"),
+    *numbers("float32", "value_coef", "max_grad_norm", "target_kl", "eps"),
+    Number("room", "int32", "this and the next two: of a split network, see split_gradient.cu"),
+    *numbers("int32", "slices", "adds"),
+    beside=(COUNTERS, SETTINGS),
+)  # fmt: skip
+"""Arguments of one minibatch."""
+
+ACT_ARGS = arguments(
+    Nested("layers", LAYER, (MAX_LAYERS,), "of the network"),
+    Nested("norm", NORM),
+    Nested("obs", SLAB),
+    Nested("mask", SLAB, doc="null allows all choices; of gv_values see gv_wanted()"),
+    Nested("action", SLAB),
+    Nested("log_prob", SLAB),
+    Array("units", "half", "*rows, *width", "of a split network, in stripes, with room for whole tiles", written=True),
+    Array("result", "float32", "*rows", "values or log-probabilities; of gv_act its [rows, outputs], or null", written=True),
+    Nested("box", BOX),
+    Nested("draw", COUNTERS, doc="counters of the random numbers"),
+    *numbers("int32", "rows", "samples_per_step", "likeliest"),
+    Number("partly", "int32", "gv_first computes the rows that gv_wanted() names"),
+    beside=(SETTINGS,),
+)
+"""Arguments of a launch that computes one network for all rows."""
 
 
-class Layer(ctypes.Structure):
-    """Addresses of the weight and the bias of a layer."""
-
-    _fields_ = (("weight", ctypes.c_void_p), ("bias", ctypes.c_void_p))
-
-
-class Slab(ctypes.Structure):
-    """An array of a rollout: address, and distances between steps and between samples in numbers."""
-
-    _fields_ = (("at", ctypes.c_void_p), ("step", ctypes.c_int64), ("sample", ctypes.c_int64))
-
-
-class Parameter(ctypes.Structure):
-    """Addresses of a parameter, of Adam's moments and of its number of steps; first column of the sums and size."""
-
-    _fields_ = (
-        *((name, ctypes.c_void_p) for name in ("weight", "mean", "square", "step")),
-        ("first", ctypes.c_int32),
-        ("size", ctypes.c_int32),
+def rollout_args(layout: Layout) -> Struct:
+    """Return the arguments of a rollout, which begin with those of the env's kernels."""
+    return arguments(
+        EnvArgs("env", layout.dtype.itemsize),
+        Nested("layers", LAYER, (MAX_LAYERS,)),
+        Nested("norm", NORM),
+        Nested("box", BOX),
+        Array("action", "any", "*steps, *worlds, *entries", "int32 or float32", written=True),
+        Array("log_prob", "float32", "*steps, *worlds", written=True),
+        Number("steps", "int32"),
+        name="GvRolloutArgs",
+        beside=(SLAB, COUNTERS, SETTINGS),
     )
-
-
-class UpdateArgs(ctypes.Structure):
-    """Arguments of one minibatch."""
-
-    _fields_ = (
-        ("layers", Layer * 4 * 2),
-        *((name, ctypes.c_void_p) for name in ("offset", "scale", "shift")),
-        *((name, ctype) for name, ctype in (("limit", ctypes.c_float), ("limit_padding", ctypes.c_int32))),
-        *((name, ctypes.c_int32) for name in ("clip_value", "samples_per_step")),
-        *((name, Slab) for name in ("obs", "action", "mask")),
-        *((name, ctypes.c_void_p) for name in (
-            "numbers", "choice", "samples", "moments", "log_std", "centre", "half_width", "entropy_coef", "clip_coef", "scales",
-            "rate", "stash", "partial", "sums", "squares", "totals", "epoch_start", "stopped", "steps",
-        )),
-        ("tensors", Parameter * MAX_TENSORS),
-        ("invalid_actions", ctypes.c_void_p),
-        *((name, ctypes.c_int32) for name in (
-            "num_worlds", "num_agents", "rows", "actor_blocks", "critic_blocks", "epoch", "minibatch", "ends_epoch",
-        )),
-        *((name, ctypes.c_float) for name in ("value_coef", "max_grad_norm", "target_kl", "eps")),
-        *((name, ctypes.c_int32) for name in ("room", "slices", "adds", "unused")),
-    )  # fmt: skip
-
-
-class ActArgs(ctypes.Structure):
-    """Arguments of a launch that computes one network for all rows."""
-
-    _fields_ = (
-        ("layers", Layer * 4),
-        *((name, ctypes.c_void_p) for name in ("offset", "scale", "shift")),
-        *((name, ctype) for name, ctype in (("limit", ctypes.c_float), ("limit_padding", ctypes.c_int32))),
-        *((name, Slab) for name in ("obs", "mask", "action", "log_prob")),
-        *((name, ctypes.c_void_p) for name in (
-            "units", "result", "log_std", "centre", "half_width", "seed", "world_id", "episode", "t", "world", "agent",
-            "invalid_actions",
-        )),
-        *((name, ctypes.c_int32) for name in (
-            "num_worlds", "num_agents", "rows", "samples_per_step", "likeliest", "partly",
-        )),
-    )  # fmt: skip
-
-
-def rollout_args(layout: Layout) -> Any:
-    """Return the type of the arguments of a rollout, which begin with those of the env's kernels."""
-
-    class RolloutArgs(ctypes.Structure):
-        _fields_ = (
-            ("env", ctypes.c_uint64 * (layout.dtype.itemsize // 8)),
-            ("layers", Layer * 4),
-            *((name, ctypes.c_void_p) for name in ("offset", "scale", "shift")),
-            *((name, ctype) for name, ctype in (("limit", ctypes.c_float), ("limit_padding", ctypes.c_int32))),
-            *((name, ctypes.c_void_p) for name in (
-                "log_std", "centre", "half_width", "action", "log_prob", "invalid_actions",
-            )),
-            *((name, ctypes.c_int32) for name in ("num_worlds", "num_agents", "steps", "unused")),
-        )  # fmt: skip
-
-    return RolloutArgs

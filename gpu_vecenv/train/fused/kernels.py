@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
-from gpu_vecenv.backend.programs import launches
+from gpu_vecenv.backend.programs import Call
 from gpu_vecenv.train.algorithms.gated_adam import GatedAdam
 from gpu_vecenv.train.config import PPOConfig
-from gpu_vecenv.train.fused.arguments import Slab, UpdateArgs
+from gpu_vecenv.train.fused.arguments import SLAB
 from gpu_vecenv.train.fused.program import ADAM_COLUMNS, REDUCED, Sizes, update_program
 from gpu_vecenv.train.policies.actor_critic import ActorCritic
 from gpu_vecenv.train.policies.networks import FeedForward
@@ -20,9 +20,6 @@ from gpu_vecenv.train.returns.normalize import RunningNorm
 
 CPU_BLOCKS = 8
 """Blocks of a network on the CPU. Sums depend on it and not on the number of threads, so results do not either."""
-
-SMALL = 1024
-"""Below this many rows a second CPU thread saves less time than it takes to wake it."""
 
 SMALL_BYTES = 4096
 """Shared memory of a block of the kernels after the gradient."""
@@ -59,7 +56,7 @@ class UpdateKernels:
         device = adam.rate.device
         sizes = dataclasses.replace(sizes, alone=self._are_few(sizes, num_rows, device, alone))
         self.policy, self.sizes, self.adam, self.device = policy, sizes, adam, device
-        self._launches, self._rows = launches(update_program(sizes), device), num_rows
+        self._rows = num_rows
         columns = sizes.actor_columns + sizes.critic_columns
         self._reduce_teams = -(-columns // REDUCED)
         self._adam_teams = -(-columns // ADAM_COLUMNS) + 1  # one more adds to the totals
@@ -73,8 +70,8 @@ class UpdateKernels:
         self.stopped = torch.zeros(config.num_epochs + 1, dtype=torch.int32, device=device)
         self.scales = torch.ones(2, dtype=torch.float32, device=device)
         self.moments = torch.tensor([0.0, 1.0], dtype=torch.float32, device=device)
-        self._kept: list[Tensor] = []
-        self.args = self._constant_args(config, blocks)
+        self.call = self._prepared_call(config, blocks)
+        self.args = self.call.args
 
     @staticmethod
     def _are_few(sizes: Sizes, num_rows: int, device: torch.device, alone: bool) -> bool:
@@ -89,26 +86,21 @@ class UpdateKernels:
             return min(tiles, CPU_BLOCKS)
         return min(tiles, max(1, _multiprocessors(self.device) * self.sizes.update_memory.resident // 2))
 
-    def _constant_args(self, config: PPOConfig, blocks: int) -> UpdateArgs:
-        policy, args = self.policy, UpdateArgs()
-        numbers, args.limit = norm_numbers(policy, self.sizes.features, self.device)
-        self._kept += numbers
-        args.offset, args.scale, args.shift = (number.data_ptr() for number in numbers)
-        if policy.box is not None:
-            args.log_std = policy.log_std.data_ptr()
-            args.centre, args.half_width = policy.box.centre.data_ptr(), policy.box.half_width.data_ptr()
-        for name, tensor in (
-            ("scales", self.scales), ("moments", self.moments), ("rate", self.adam.rate), ("partial", self.partial),
-            ("sums", self.sums), ("squares", self.squares), ("totals", self.totals), ("epoch_start", self._epoch_start),
-            ("stopped", self.stopped), ("steps", self.steps),
-        ):  # fmt: skip
-            setattr(args, name, tensor.data_ptr())
-        args.num_agents, args.actor_blocks, args.critic_blocks = 1, blocks, blocks
-        args.rows, args.clip_value, args.value_coef = self._rows, int(config.clip_value), config.value_coef
-        args.max_grad_norm, args.eps = config.max_grad_norm, self.adam.eps
+    def _prepared_call(self, config: PPOConfig, blocks: int) -> Call:
+        policy = self.policy
+        (offset, scale, shift), limit = norm_numbers(policy, self.sizes.features, self.device)
         stops = config.target_kl is not None and config.learning_rate_schedule != "adaptive"
-        args.target_kl = config.target_kl if stops and config.target_kl is not None else math.inf
-        return args
+        call = Call(
+            update_program(self.sizes), self.device, norm={"offset": offset, "scale": scale, "shift": shift, "limit": limit},
+            rows=self._rows, actor_blocks=blocks, critic_blocks=blocks, clip_value=config.clip_value,
+            value_coef=config.value_coef, max_grad_norm=config.max_grad_norm, eps=self.adam.eps,
+            target_kl=config.target_kl if stops else math.inf, scales=self.scales, moments=self.moments, rate=self.adam.rate,
+            partial=self.partial, sums=self.sums, squares=self.squares, totals=self.totals, epoch_start=self._epoch_start,
+            stopped=self.stopped, steps=self.steps,
+        )  # fmt: skip
+        if (box := policy.box) is not None:
+            call.set(box={"log_std": policy.log_std, "centre": box.centre, "half_width": box.half_width})
+        return call
 
     def begin(self) -> None:
         """Point to weights, moments and numbers of steps, whose tensors a checkpoint may have replaced."""
@@ -140,7 +132,7 @@ class UpdateKernels:
             samples: int32 (b,), samples of the minibatch, -1 for rows that fill it up.
             minibatch: number of the minibatch in the update; from 1 on, the launch before must be that of ``step()``.
         """
-        self.args.samples, self.args.minibatch = samples.data_ptr(), minibatch
+        self.call.set(samples=samples, minibatch=minibatch)
         self._launch("gv_gradient", self.args.actor_blocks + self.args.critic_blocks, self.sizes.update_memory.shared_bytes)
 
     def reduce(self) -> None:
@@ -159,8 +151,7 @@ class UpdateKernels:
         self._launch("gv_adam", self._adam_teams, SMALL_BYTES)
 
     def _launch(self, name: str, teams: int, shared_bytes: int) -> None:
-        self.args.num_worlds = teams
-        self._launches.launch(name, self.args, teams, self._rows < SMALL, shared_bytes)
+        self.call.launch(name, teams, self._rows, shared_bytes)
 
 
 def _multiprocessors(device: torch.device) -> int:
@@ -184,9 +175,9 @@ def empty_halves(*shape: int, device: torch.device) -> Tensor:
     return torch.empty(shape, dtype=torch.float16 if device.type == "cuda" else torch.float32, device=device)
 
 
-def slab(array: Tensor) -> Slab:
+def slab(array: Tensor) -> Any:
     """Return a rollout's array, float32, int32 or bool (T, B, ...), as an argument; the axes after B have no gaps."""
-    return Slab(array.data_ptr(), array.stride(0), array.stride(1))
+    return SLAB.form(array.data_ptr(), array.stride(0), array.stride(1))
 
 
 def is_addressed_by_rows(array: Tensor) -> bool:

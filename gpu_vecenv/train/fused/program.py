@@ -1,20 +1,29 @@
-"""Kernels of an update for given sizes of networks: constants, memory of a block, columns of the sums."""
+"""Kernels for given sizes of networks: layouts of memory, columns of sums, and the macros that tell them to C++.
+
+Places and sizes are stated here alone. Kernels get them as macros ``GV_NAME``. Those of layers are tables: entry 0 is that of the
+features, or nothing, and the last one is that of the outputs.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import functools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from decimal import Decimal
+from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from gpu_vecenv.backend.source import KERNEL_FOLDER, Program
+from gpu_vecenv.spec.arguments import Struct
 from gpu_vecenv.spec.layout import Layout
-from gpu_vecenv.train.fused.arguments import ActArgs, UpdateArgs, rollout_args
+from gpu_vecenv.train.algorithms.gated_adam import BETAS
+from gpu_vecenv.train.fused.arguments import ACT_ARGS, MAX_LAYERS, SETTINGS, UPDATE_ARGS, rollout_args
 
 ACTIVATIONS = ("tanh", "relu", "elu")
-"""In the order of their numbers in ``kernels/learner/network.h``."""
 
 REDUCED, ADAM_COLUMNS = 32, 256
 """Columns of the sums for a team of ``gv_reduce`` and of ``gv_adam``."""
@@ -24,16 +33,14 @@ TERMS = 5
 and the number of rows if those of the actor may be fewer."""
 
 GROUP_ROWS = 16
-"""Rows of a group of 32 lanes in a tile, ``GV_OWN`` of ``kernels/learner/rows.h`` on CUDA."""
+"""Rows of a group of 32 lanes in a tile."""
 
 STAGES, STAGE_ROWS, MOST_SUMS = 4, 64, 32768
-"""``GV_STAGES``, ``GV_STAGE_ROWS`` and ``GV_MOST_SUMS`` of ``kernels/learner/split_gradient.cu``."""
+"""Of a team that sums a part of the gradient of a split network: stages, of which some are on their way while another is
+multiplied; rows of a stage; and most sums, 128 for each of 256 lanes."""
 
-SETTINGS = 7
-"""Floats of the settings of a loss, ``GvSettings`` of ``kernels/learner/loss.h``."""
-
-LARGEST_HALF = 65_504.0
-"""Largest number of 16 bits, ``GV_LARGEST_HALF`` of ``kernels/target/tile_types.h``."""
+LARGEST_HALF = float(np.finfo(np.float16).max)
+"""Largest number of 16 bits."""
 
 MULTIPROCESSOR_BYTES, BLOCK_BYTES = 228 * 1024, 1024
 """Shared memory of a multiprocessor of Hopper, and what each block takes beside its own."""
@@ -44,7 +51,7 @@ def _up_to(count: int, multiple: int) -> int:
 
 
 def _stride(columns: int) -> int:
-    """Return the numbers between two rows of a tile, ``gv_stride`` of ``kernels/learner/tile.h``."""
+    """Return the numbers between two rows of a tile: an odd number of 16 bytes, so that eight rows lie in different banks."""
     return (_up_to(columns, 8) // 8 | 1) * 8
 
 
@@ -57,20 +64,32 @@ class Memory(NamedTuple):
     """Floats behind them."""
     resident: int
     """Blocks that a multiprocessor has memory for, up to 512 lanes of them."""
+    places: Mapping[str, int]
+    """First number of the arrays in it, by name; among the numbers of 16 bits, or among the floats."""
 
     @property
     def shared_bytes(self) -> int:
         """Bytes of shared memory."""
         return 2 * self.halves + 4 * self.floats
 
+    @property
+    def macros(self) -> dict[str, int]:
+        """Macros of the kernels that use it."""
+        return {"HALVES": self.halves, "FLOATS": self.floats, **{f"{name}_AT": place for name, place in self.places.items()}}
 
-class Part(NamedTuple):
-    """Part of the gradient of a layer, which a block sums."""
 
-    units: int
-    """Units of the layer."""
-    below: int
-    """Columns of the layer below."""
+class Network(NamedTuple):
+    """A network in the memory of a block: weights of 16 bits, of the upper layers if it is split, then floats."""
+
+    columns: int
+    """Columns of the outputs in products."""
+    rows: int
+    """Rows of the last layer's weights in memory."""
+    halves: int
+    floats: int
+    """Biases and normalisation."""
+    parts: list[int]
+    """Parts of the gradient of each layer of a split network, which blocks sum one at a time."""
 
 
 @dataclass(frozen=True)
@@ -117,118 +136,213 @@ class Sizes:
         return [_up_to(size, 16) for size in self.hidden]
 
     @property
+    def strides(self) -> list[int]:
+        """Numbers between two rows of weights in memory, by layer.
+
+        The first layer has high parts of weights for both parts of features, then low parts.
+        """
+        first = _up_to(2 * self.features, 16) + _up_to(self.features, 16)
+        return [0, _stride(first), *map(_stride, self.widths)]
+
+    @property
     def first_halves(self) -> int:
         """Numbers of 16 bits of the first layer in the memory of a block: its weights."""
-        return self.widths[0] * _stride(_up_to(2 * self.features, 16) + _up_to(self.features, 16))
+        return self.widths[0] * self.strides[1]
 
     @property
-    def network_halves(self) -> int:
-        """Numbers of 16 bits of a network in the memory of a block: its weights, but for the first layer if it is split."""
-        hidden = sum(width * _stride(below) for below, width in pairwise(self.widths))
-        last = (_up_to(self.outputs, 16) + _up_to(self.outputs, 8)) * _stride(self.widths[-1])
-        return hidden + last + (0 if self.split else self.first_halves)
+    def weights_at(self) -> list[int]:
+        """First number of the weights of each layer. The first layer of a split network is not in the memory of the others."""
+        sizes = [width * stride for width, stride in zip(self.widths, self.strides[1:], strict=False)]
+        return [0, *accumulate([0, *sizes[1:]] if self.split else sizes, initial=0)]
+
+    def network(self, outputs: int) -> Network:
+        """Return a network with some outputs in the memory of a block."""
+        columns, rows = _up_to(outputs, 8), _up_to(outputs, 16)
+        halves = self.weights_at[-1] + (rows + columns) * self.strides[-1]  # the last layer has high parts and low parts
+        parts, units = [0], [_up_to(self.features, 16), *self.widths, rows]
+        for below, width in pairwise(units):
+            count = 1
+            while width // 16 % count or width // count * below > MOST_SUMS:
+                count += 1
+            parts.append(count)
+        return Network(columns, rows, halves, sum(self.widths) + columns + 3 * self.features, parts)
 
     @property
-    def network_floats(self) -> int:
-        """Floats of a network in the memory of a block: biases and normalisation."""
-        return sum(self.widths) + _up_to(self.outputs, 8) + 3 * self.features
+    def feature_stride(self) -> int:
+        """Numbers between two rows of features, which have high parts, then low parts."""
+        return _stride(_up_to(2 * self.features, 16))
+
+    @property
+    def delta_stride(self) -> int:
+        """Numbers between two rows of derivatives by the outputs."""
+        return _stride(_up_to(self.outputs, 16))
+
+    @property
+    def output_stride(self) -> int:
+        """Floats between two rows of outputs; an odd number, so that lanes read different banks."""
+        return self.outputs | 1
+
+    @property
+    def held_entries(self) -> int:
+        """Entries of an action that are copied ahead of the loss; with many entries, the loss reads them itself."""
+        return self.entries if self.entries <= 4 else 1
+
+    @property
+    def holds_features(self) -> bool:
+        """True if a lane has registers for features of the next rows."""
+        return self.features <= 32
+
+    @property
+    def staged_features(self) -> int:
+        """Features of a row that are copied ahead: none if they are many, or if another kernel reads them."""
+        return self.features if self.holds_features and not self.split else 0
+
+    @property
+    def staged_floats(self) -> int:
+        """Floats of a row that are copied ahead: what the loss reads, and features."""
+        return 4 + self.held_entries + self.staged_features
 
     @property
     def update_memory(self) -> Memory:
         """Memory of a block of an update: the network, tiles of features, units and derivatives, outputs of a tile, settings."""
-        floats = _up_to(self.network_floats + self.rows * (self.outputs | 1), 4) + self.rows * self._staged_floats + SETTINGS
-        features, deltas = (_stride(_up_to(columns, 16)) for columns in (2 * self.features, self.outputs))
+        network, rows = self.network(self.outputs), self.rows
+        ahead = _up_to(network.floats + rows * self.output_stride, 4)  # on a multiple of 16 bytes
+        floats = ahead + rows * self.staged_floats + ctypes.sizeof(SETTINGS.form) // 4
+        places = {"OUTPUTS": network.floats, "AHEAD": ahead}
         if self.split:
-            stages = STAGES * STAGE_ROWS * max(part.units + part.below for part in self.parts(self.outputs))
-            first, upper = self.first_halves + self.rows * features, self.network_halves + self.rows * deltas
-            return self._memory(max(first, upper, stages), floats)
-        units = sum(2 * _stride(width) for width in self.widths)
-        return self._memory(self.network_halves + self.rows * (features + units + deltas), floats)
+            columns = zip(self.array_widths(network), network.parts[1:], strict=True)
+            stages = STAGES * STAGE_ROWS * max(width // parts + below for (below, width), parts in columns)
+            first, upper = self.first_halves + rows * self.feature_stride, network.halves + rows * self.delta_stride
+            places |= {"FEATURES": self.first_halves, "DELTAS": network.halves}
+            return self._memory(max(first, upper, stages), floats, places)
+        halves = network.halves + self.units_at[-1] + rows * self.delta_stride
+        return self._memory(halves, floats, {**places, "TILES": network.halves})
+
+    def array_widths(self, network: Network) -> list[tuple[int, int]]:
+        """Return the columns of the layer below and of the layer itself in the arrays of a split network, for each layer."""
+        return list(pairwise((_up_to(self.features, 16), *self.widths, network.rows)))
 
     @property
-    def _staged_floats(self) -> int:
-        """Floats of a row that are copied ahead, ``GV_STAGED_FLOATS`` of ``kernels/learner/ahead.h``."""
-        features = self.features if self.features <= 32 and not self.split else 0
-        return 4 + (self.entries if self.entries <= 4 else 1) + features
+    def units_at(self) -> list[int]:
+        """First number of the units of each layer in the tiles of an update: features, then units and derivatives by layer."""
+        tiles = (2 * self.rows * _stride(width) for width in self.widths)
+        return [0, *accumulate(tiles, initial=self.rows * self.feature_stride)]
 
     @property
     def act_memory(self) -> Memory:
         """Memory of a block that acts: the network, a tile of features, and outputs. It is less than an update needs."""
-        features, outputs = self.rows * _stride(_up_to(2 * self.features, 16)), self.rows * (self.outputs | 1)
-        halves = max(self.first_halves + features, self.network_halves) if self.split else self.network_halves + features
-        return self._memory(halves, self.network_floats + outputs)
+        network = self.network(self.outputs)
+        at = self.first_halves if self.split else network.halves
+        floats, places = network.floats + self.rows * self.output_stride, {"FEATURES": at, "OUTPUTS": network.floats}
+        return self._memory(max(at + self.rows * self.feature_stride, network.halves), floats, places)
+
+    @property
+    def last_chunk(self) -> int:
+        """Columns of the last hidden layer whose share in the outputs is computed at a time."""
+        return 32 if (len(self.hidden) == 1 or self.split) and self.widths[-1] % 32 == 0 else 16
+
+    @property
+    def crew_at(self) -> list[int]:
+        """First number of the units of each hidden layer but the last one in the memory of a crew, and behind them."""
+        return [0, *accumulate((self.rows * _stride(width) for width in self.widths[:-1]), initial=0)]
 
     @property
     def rollout_memory(self) -> Memory:
         """Memory of a block of a rollout: that of one that acts, and units and shares of outputs of a crew."""
         acting = self.act_memory
-        if not self.workers:
-            return acting
-        units = self.rows * sum(map(_stride, self.widths[:-1]))
-        chunk = 32 if len(self.hidden) == 1 and self.widths[0] % 32 == 0 else 16
-        shares = self.widths[-1] // chunk * self.rows * (self.outputs | 1)
-        return self._memory(acting.halves + units, acting.floats + shares)
+        shares = self.widths[-1] // self.last_chunk * self.rows * self.output_stride
+        crew, floats = (self.crew_at[-1], shares) if self.workers else (0, 0)
+        places = {**acting.places, "CREW": acting.halves, "SHARES": acting.floats}
+        return self._memory(acting.halves + crew, acting.floats + floats, places)
 
-    def _memory(self, halves: int, floats: int) -> Memory:
+    def _memory(self, halves: int, floats: int, places: Mapping[str, int]) -> Memory:
         """Return the memory of a block with some numbers of 16 bits, and floats."""
         static = 256
         room = MULTIPROCESSOR_BYTES // (2 * halves + 4 * floats + static + BLOCK_BYTES)
-        return Memory(halves, floats, 1 if self.alone else max(1, min(512 // self.lanes, room)))
+        return Memory(halves, floats, 1 if self.alone else max(1, min(512 // self.lanes, room)), places)
+
+    @property
+    def arrays_at(self) -> list[int]:
+        """First column of the units of each layer in a network's arrays between kernels, then of derivatives by the outputs."""
+        return [0, *accumulate((2 * width for width in self.widths), initial=0)]
 
     @property
     def array_columns(self) -> int:
-        """Columns of a network's arrays between kernels, ``GV_ARRAY_COLUMNS`` of ``kernels/learner/split_gradient.cu``."""
-        return 2 * sum(self.widths) + _up_to(self.outputs, 16)
+        """Columns of a network's arrays between kernels: units and derivatives of hidden layers, derivatives by the outputs."""
+        return self.arrays_at[-1] + _up_to(self.outputs, 16)
 
     @property
     def stash_columns(self) -> int:
         """Columns of all arrays between kernels: features, and the arrays of the actor and of the critic."""
         return _up_to(self.features, 16) + 2 * self.array_columns
 
-    def parts(self, outputs: int) -> list[Part]:
-        """Return the parts of the gradient of a split network, from the first layer on."""
-        widths, found = (_up_to(self.features, 16), *self.widths, _up_to(outputs, 16)), []
-        for below, units in pairwise(widths):
-            count = 1
-            while units // 16 % count or units // count * below > MOST_SUMS:
-                count += 1
-            found += [Part(units // count, below)] * count
-        return found
+    @property
+    def num_parts(self) -> int:
+        """Parts of the gradients of both networks."""
+        return sum(self.network(self.outputs).parts) + sum(self.network(1).parts)
 
-    def weights(self, outputs: int) -> list[int]:
-        """Return the sizes of the parameters of a network: weight and bias of each layer in turn."""
-        layers = pairwise((self.features, *self.hidden, outputs))
-        return [size for below, units in layers for size in (below * units, units)]
+    @property
+    def columns_at(self) -> list[int]:
+        """First column of the weights of each layer in the sums of a network; biases follow weights."""
+        return [0, *accumulate(((below + 1) * units for below, units in pairwise((self.features, *self.hidden))), initial=0)]
+
+    def weight_columns(self, outputs: int) -> int:
+        """Return the columns of the weights and biases of a network."""
+        return self.columns_at[-1] + outputs * (self.hidden[-1] + 1)
+
+    @property
+    def spreads(self) -> int:
+        """Columns of derivatives by ``log_std``, behind those of the actor's weights."""
+        return self.entries if self.choices is None else 0
 
     @property
     def actor_columns(self) -> int:
         """Columns of the sums of the actor."""
-        return sum(self.weights(self.outputs)) + (self.entries if self.choices is None else 0) + TERMS
+        return self.weight_columns(self.outputs) + self.spreads + TERMS
 
     @property
     def critic_columns(self) -> int:
         """Columns of the sums of the critic."""
-        return sum(self.weights(1)) + 1 + int(self.may_lack_choice)
+        return self.weight_columns(1) + 1 + int(self.may_lack_choice)
+
+    @property
+    def macros(self) -> dict[str, Any]:
+        """Macros of all kernels: numbers, tables by layer, and tables by network."""
+        networks, nothing = (self.network(self.outputs), self.network(1)), [0] * (MAX_LAYERS - 1 - len(self.hidden))
+        return {
+            "FEATURES": self.features, "LAYERS": len(self.hidden), "SPLIT": int(self.split), "OUTPUTS": self.outputs,
+            "ENTRIES": self.entries, "ROWS": self.rows, "WORKERS": self.workers,
+            **{name.upper(): number for number, name in enumerate(ACTIVATIONS)}, "ACTIVATION": self.activation.upper(),
+            "UNITS": [self.features, *self.hidden, *nothing], "WIDTHS": [_up_to(self.features, 16), *self.widths, *nothing],
+            "WEIGHT_STRIDES": self.strides, "WEIGHTS_AT": self.weights_at, "BIASES_AT": [0, *accumulate(self.widths, initial=0)],
+            "COLUMNS_AT": self.columns_at, "UNITS_AT": self.units_at, "CREW_UNITS_AT": self.crew_at, "ARRAYS_AT": self.arrays_at,
+            "NETWORK_COLUMNS": [network.columns for network in networks], "NETWORK_ROWS": [network.rows for network in networks],
+            "NETWORK_FLOATS": [network.floats for network in networks], "PARTS": [network.parts for network in networks],
+            "WEIGHT_COLUMNS": [self.weight_columns(self.outputs), self.weight_columns(1)],
+            "FEATURE_COLUMNS": _up_to(2 * self.features, 16), "FEATURE_STRIDE": self.feature_stride,
+            "OUTPUT_STRIDE": self.output_stride, "DELTA_STRIDE": self.delta_stride, "LAST_CHUNK": self.last_chunk,
+            "HELD_ENTRIES": self.held_entries, "FEATURES_HELD": int(self.holds_features),
+            "STAGED_FEATURES": self.staged_features, "STAGED_FLOATS": self.staged_floats, "SPREADS": self.spreads,
+            "TWO_COUNTS": int(self.may_lack_choice), "ACTOR_COLUMNS": self.actor_columns, "CRITIC_COLUMNS": self.critic_columns,
+            "ARRAY_COLUMNS": self.array_columns, "STAGES": STAGES, "STAGE_ROWS": STAGE_ROWS,
+        }  # fmt: skip
 
 
 @functools.cache
 def update_program(sizes: Sizes) -> Program:
     """Return the kernels of an update for some sizes."""
     kernel = KERNEL_FOLDER / "learner" / ("split_gradient.cu" if sizes.split else "gradient.cu")
-    program = _program("updates", kernel, sizes, sizes.update_memory, ctypes.sizeof(UpdateArgs))
-    if not sizes.split:
-        return program
-    planned = {
-        "PLANNED_COLUMNS": sizes.array_columns,
-        "PLANNED_PARTS": len(sizes.parts(sizes.outputs)) + len(sizes.parts(1)),
-    }
-    return replace(program, constants=(*program.constants, *planned.items()))
+    macros: dict[str, Any] = {"REDUCED": REDUCED, "ADAM_COLUMNS": ADAM_COLUMNS}
+    for name, beta in zip(("MEAN", "SQUARE"), BETAS, strict=True):
+        exact = Decimal(str(beta))  # as a float, its rest and its logarithm would lose digits
+        macros |= {f"{name}_DECAY": f"{exact}f", f"{name}_SHARE": f"{1 - exact}f", f"LOG_{name}_DECAY": float(exact.ln())}
+    return _program("updates", kernel, sizes, sizes.update_memory, UPDATE_ARGS, macros)
 
 
 @functools.cache
 def act_program(sizes: Sizes) -> Program:
     """Return the kernels that act and compute values for some sizes."""
-    return _program("actions", KERNEL_FOLDER / "learner" / "act.cu", sizes, sizes.act_memory, ctypes.sizeof(ActArgs))
+    return _program("fused policy", KERNEL_FOLDER / "learner" / "act.cu", sizes, sizes.act_memory, ACT_ARGS, {})
 
 
 def rollout_program(sizes: Sizes, layout: Layout) -> Program:
@@ -238,26 +352,26 @@ def rollout_program(sizes: Sizes, layout: Layout) -> Program:
         sizes: sizes of the policy; its rows are worlds of a tile.
         layout: sizes of the env.
     """
-    args_size = ctypes.sizeof(rollout_args(layout))
-    program = _program("rollouts", KERNEL_FOLDER / "learner" / "rollout.cu", sizes, sizes.rollout_memory, args_size)
-    constants = {name: value for name, value in program.constants if name != "MASKED"}  # a macro of the env's headers
-    constants |= {"BY_WORLD": int(bool(layout.per_world)), **layout.sizes}
-    name = f"rollouts of {layout.spec.name}"
-    return replace(program, name=name, constants=tuple(constants.items()), resident=2, env=layout.spec)
+    kernel, name = KERNEL_FOLDER / "learner" / "rollout.cu", f"rollouts of {layout.spec.name}"
+    macros = {"BY_WORLD": int(bool(layout.per_world)), **layout.sizes}
+    program = _program(name, kernel, sizes, sizes.rollout_memory, rollout_args(layout), macros)
+    constants = tuple(constant for constant in program.constants if constant[0] != "MASKED")  # a macro of the env's headers
+    return replace(program, constants=constants, resident=2, env=layout.spec)
 
 
-def _program(name: str, kernel: Path, sizes: Sizes, memory: Memory, args_size: int) -> Program:
-    hidden = {f"HIDDEN_{number}": (*sizes.hidden, 0, 0)[number - 1] for number in (1, 2, 3)}
-    constants: dict[str, int | str] = {
-        "FEATURES": sizes.features, "LAYERS": len(sizes.hidden), **hidden, "ACTIVATION": ACTIVATIONS.index(sizes.activation),
-        "SPLIT": int(sizes.split), "OUTPUTS": sizes.outputs, "ENTRIES": sizes.entries, "ROWS": sizes.rows,
-        "WORKERS": sizes.workers, "ADAM_COLUMNS": ADAM_COLUMNS,
-        "PLANNED_HALVES": memory.halves, "PLANNED_FLOATS": memory.floats, "ARGS_SIZE": args_size,
-    }  # fmt: skip
+def _program(name: str, kernel: Path, sizes: Sizes, memory: Memory, args: Struct, macros: Mapping[str, Any]) -> Program:
+    constants = {**sizes.macros, **memory.macros, **macros}
     if sizes.choices is not None:
         mask_first = sizes.mask_first or (-1,) * sizes.entries
-        constants["MASKED"] = int(max(mask_first) >= 0)
-        constants |= {"TWO_COUNTS": 1} if sizes.may_lack_choice else {}
-        for name_of, values in (("CHOICES", sizes.choices), ("MASK_FIRST", mask_first)):
-            constants[name_of] = f"{{{', '.join(map(str, values))}}}"
-    return Program(name, kernel, tuple(constants.items()), sizes.lanes, scratch=None, resident=memory.resident)
+        constants |= {"MASKED": int(max(mask_first) >= 0), "CHOICES": sizes.choices, "MASK_FIRST": mask_first}
+    return Program(
+        name, kernel, args, tuple((macro, _text(value)) for macro, value in constants.items()), sizes.lanes, scratch=None,
+        resident=memory.resident, small=1024, prebuilt=False,
+    )  # fmt: skip
+
+
+def _text(value: Any) -> int | str:
+    """Return the text of a macro: a name of another one, a number, or a list in braces."""
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return f"{{{', '.join(str(_text(each)) for each in value)}}}"
+    return f"GV_{value}" if value in map(str.upper, ACTIVATIONS) else str(value) if isinstance(value, float) else value

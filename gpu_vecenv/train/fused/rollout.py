@@ -6,13 +6,11 @@ import ctypes
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import torch
 from gymnasium.vector import AutoresetMode
 
-from gpu_vecenv.backend.programs import launches
+from gpu_vecenv.backend.programs import Call
 from gpu_vecenv.spec.struct import is_single
 from gpu_vecenv.train.fused.act import FusedPolicy
-from gpu_vecenv.train.fused.arguments import rollout_args
 from gpu_vecenv.train.fused.program import GROUP_ROWS, Sizes, rollout_program
 from gpu_vecenv.train.storage.rollout import Rollout
 
@@ -27,9 +25,6 @@ WORKERS = 4
 
 MOST_SHARED = 4
 """With more tiles than so many for each multiprocessor, each group has worlds of its own."""
-
-SMALL = 1024
-"""Below this many worlds a second CPU thread saves less time than it takes to wake it."""
 
 
 def whole_rollout(env: GpuVectorEnv, rollout: Rollout, fused: FusedPolicy) -> FusedRollout | None:
@@ -62,20 +57,18 @@ class FusedRollout:
         self._env, self._fused, self._steps = env, fused, rollout.num_steps
         self._slabs = slabs
         sizes = _tiles(fused.sizes, env.num_worlds, fused.multiprocessors, fused.alone)
-        program = rollout_program(sizes, env.layout)
-        self._shared_bytes = sizes.rollout_memory.shared_bytes
-        self._launches = launches(program, torch.device(env.device))
-        teams = -(-env.num_worlds // sizes.rows)
-        self._args = rollout_args(env.layout)(limit=fused.limit, num_worlds=teams, num_agents=1, steps=self._steps)
-        self._args.action, self._args.log_prob = slabs.action.data_ptr(), slabs.log_prob.data_ptr()
+        self._shared_bytes, self._teams = sizes.rollout_memory.shared_bytes, -(-env.num_worlds // sizes.rows)
+        self._call = Call(
+            rollout_program(sizes, env.layout), slabs.action.device, steps=self._steps, action=slabs.action,
+            log_prob=slabs.log_prob,
+        )  # fmt: skip
 
     def __call__(self) -> None:
         """Fill the slabs from slot 0 on."""
         struct = self._env.worlds.begin_rollout(self._steps)
-        ctypes.memmove(self._args.env, struct.ctypes.data, struct.nbytes)
-        self._fused.point(self._args, self._fused.addresses(0))
-        small = self._env.num_worlds < SMALL
-        self._launches.launch("gv_rollout_with_policy", self._args, self._args.num_worlds, small, self._shared_bytes)
+        ctypes.memmove(self._call.args.env, struct.ctypes.data, struct.nbytes)
+        self._fused.point(self._call.args, self._fused.addresses(0))
+        self._call.launch("gv_rollout_with_policy", self._teams, self._env.num_worlds, self._shared_bytes)
 
 
 def _tiles(sizes: Sizes, num_worlds: int, multiprocessors: int, alone: bool) -> Sizes:

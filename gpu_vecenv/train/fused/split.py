@@ -33,15 +33,15 @@ class SplitKernels(UpdateKernels):
         super().__init__(policy, sizes, config, adam, num_rows, alone)
         self.room = min(-(-num_rows // sizes.rows) * sizes.rows, ROOM[self.device.type])
         self.stash = empty_halves(sizes.stash_columns * self.room, device=self.device)
-        self._parts = len(sizes.parts(sizes.outputs)) + len(sizes.parts(1))
+        self._parts = sizes.num_parts
         slices = CPU_SLICES
         if self.device.type == "cuda":
             slices = torch.cuda.get_device_properties(self.device).multi_processor_count // self._parts
-        self.args.room, self.args.slices = self.room, max(1, min(slices, self.args.actor_blocks))
-        self.args.stash = self.stash.data_ptr()
+        self.call.set(room=self.room, slices=max(1, min(slices, self.args.actor_blocks)), stash=self.stash)
 
     def gradient(self, samples: Tensor, minibatch: int = 0) -> None:
         """See ``UpdateKernels.gradient()``."""
+        self.call.set(samples=samples)
         args, shared_bytes = self.args, self.sizes.update_memory.shared_bytes
         blocks, sums = args.actor_blocks + args.critic_blocks, self._parts * args.slices
         whole = args.rows

@@ -86,7 +86,7 @@ class FusedBackend(Backend):
             numbers: float32 (T * B, 4), log-probability, value, advantage and target.
         """
         config = self.config
-        kernels.args.numbers = numbers.data_ptr()
+        kernels.call.set(numbers=numbers)
         transitions, number = choose(samples.valid.flatten(), samples.all_valid), 0
         dealt = deal_samples(transitions, config.num_minibatches, self.deals, 1, config.num_epochs)
         choice = None if samples.choice is None else samples.choice.flatten()
@@ -94,7 +94,7 @@ class FusedBackend(Backend):
         for epoch in range(config.num_epochs):
             for minibatch in range(config.num_minibatches):
                 if normal is not None:
-                    kernels.args.moments = normal[epoch, minibatch].data_ptr()
+                    kernels.call.set(moments=normal[epoch, minibatch])
                 kernels.gradient(dealt[epoch, minibatch], number)
                 kernels.reduce()
                 kernels.step(epoch, number, minibatch == config.num_minibatches - 1)
@@ -114,9 +114,10 @@ class FusedBackend(Backend):
         for name, array in zip(("obs", "action", "mask"), arrays, strict=True):
             if array is not None:
                 setattr(args, name, slab(array))
-        args.samples_per_step = samples.valid.shape[1]
-        args.choice = None if samples.choice is None else samples.choice.data_ptr()
-        args.entropy_coef, args.clip_coef = scalars.entropy_coef.data_ptr(), scalars.clip_coef.data_ptr()
+        self._kernels.call.set(
+            samples_per_step=samples.valid.shape[1], choice=samples.choice, entropy_coef=scalars.entropy_coef,
+            clip_coef=scalars.clip_coef,
+        )  # fmt: skip
         self._kernels.begin()
         return self._kernels
 

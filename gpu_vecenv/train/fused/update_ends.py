@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-import ctypes
-
 import torch
 from torch import Tensor
 
-from gpu_vecenv.backend.programs import launches
-from gpu_vecenv.backend.source import UPDATE_ENDS
+from gpu_vecenv.backend.programs import Call
+from gpu_vecenv.backend.trainer_programs import NUM_METRICS, UPDATE_ENDS
 from gpu_vecenv.train.algorithms.schedules import DeviceScalars
 from gpu_vecenv.train.config import PPOConfig
 from gpu_vecenv.train.fused.kernels import UpdateKernels
 from gpu_vecenv.train.returns.moments import Moments
 from gpu_vecenv.train.returns.scan import Advantages
 
-TILE = 256
-"""Samples of a team, ``GV_TILE`` of the kernels."""
-
-SMALL = 1 << 14
-"""Below this many samples a second CPU thread saves less time than it takes to wake it."""
+TILE = UPDATE_ENDS.macros["TILE"]
+"""Samples of a team."""
 
 SCALED_TO = 5.0
 """Logarithm to base 2 of the size to which derivatives are scaled: far from both ends of the range of 16 bits, 2^-24 to 2^16."""
 
-NORMALIZE = {"none": 0, "rollout": 1, "minibatch": 2}
+NORMALIZE = {"none": 0, "rollout": UPDATE_ENDS.macros["OVER_ROLLOUT"], "minibatch": UPDATE_ENDS.macros["OVER_MINIBATCH"]}
 """Values of ``PPOConfig.normalize_advantages`` and their numbers in the kernels."""
-
-METRICS = 12
-"""Number of ``PPO.metric_names``."""
 
 
 class UpdateEnds:
@@ -44,20 +36,16 @@ class UpdateEnds:
             factor: factor of the learning rate, float32 ().
             deals: number of deals before this update, int64 (), which its end increases.
         """
-        self._kept: dict[str, Tensor] = {}
-        self._kernels, self._launches = kernels, launches(UPDATE_ENDS, kernels.device)
-        self._args = args = _Args(num_agents=1, value_coef=config.value_coef, scaled_to=SCALED_TO)
-        args.normalize = NORMALIZE[config.normalize_advantages]
-        args.num_epochs = config.num_epochs
-        args.num_work, args.num_stopped = kernels.work.numel(), kernels.stopped.numel()
         steps = kernels.adam.prepared()[0]["step"]
+        self._call = Call(
+            UPDATE_ENDS, kernels.device, value_coef=config.value_coef, scaled_to=SCALED_TO, num_epochs=config.num_epochs,
+            normalize=NORMALIZE[config.normalize_advantages], num_work=kernels.work.numel(),
+            num_stopped=kernels.stopped.numel(), learning_rate=scalars.learning_rate, factor=factor,
+            entropy_coef=scalars.entropy_coef, step=steps, rate=kernels.adam.rate, scales=kernels.scales, work=kernels.work,
+            stopped=kernels.stopped, steps=kernels.steps, deals=deals,
+        )  # fmt: skip
         if kernels.policy.box is not None:
-            args.log_std, args.entries = kernels.policy.log_std.data_ptr(), kernels.policy.log_std.numel()
-        self._point({
-            "learning_rate": scalars.learning_rate, "factor": factor, "entropy_coef": scalars.entropy_coef, "step": steps,
-            "rate": kernels.adam.rate, "scales": kernels.scales, "work": kernels.work, "stopped": kernels.stopped,
-            "steps": kernels.steps, "deals": deals,
-        })  # fmt: skip
+            self._call.set(entries=kernels.policy.log_std.numel(), log_std=kernels.policy.log_std)
 
     def begin(self, log_prob: Tensor, found: Advantages, moments: Moments, of_choice: Moments | None = None) -> Tensor:
         """Write the numbers of the samples, the learning rate and the scales of derivatives, and clear the sums.
@@ -74,43 +62,20 @@ class UpdateEnds:
         """
         log_prob = log_prob if log_prob.stride(1) == 1 else log_prob.contiguous()
         numbers = torch.empty(log_prob.numel(), 4, dtype=torch.float32, device=log_prob.device)
-        args, tiles = self._args, -(-len(numbers) // TILE)
-        args.size, args.samples_per_step, args.log_prob_step = len(numbers), log_prob.shape[1], log_prob.stride(0)
-        arrays = {"advantage": found.advantage, "target": found.target, "value": found.value}
-        choice = {f"choice_{name}": array for name, array in (of_choice or moments)._asdict().items()}
-        self._point({"log_prob": log_prob, **arrays, **moments._asdict(), **choice, "numbers": numbers})
-        args.num_worlds = tiles
-        self._launches.launch("gv_begin", args, tiles, len(numbers) < SMALL)
+        choice = of_choice or moments
+        self._call.set(
+            size=len(numbers), samples_per_step=log_prob.shape[1], log_prob_step=log_prob.stride(0), log_prob=log_prob,
+            advantage=found.advantage, target=found.target, value=found.value, mean=moments.mean, var=moments.var,
+            num_samples=moments.num_samples, choice_mean=choice.mean, choice_var=choice.var,
+            choice_num_samples=choice.num_samples,
+        )  # fmt: skip
+        self._call.args.numbers = numbers.data_ptr()
+        self._call.launch("gv_begin", -(-len(numbers) // TILE), len(numbers))
         return numbers
 
     def end(self) -> Tensor:
-        """Count the deals, and return the numbers of ``PPO.metric_names``, float32 (METRICS,)."""
-        metrics = torch.empty(METRICS, dtype=torch.float32, device=self._kernels.device)
-        self._point({"metrics": metrics})
-        self._args.num_worlds = 1
-        self._launches.launch("gv_end", self._args, 1, True)
+        """Count the deals, and return the numbers of ``PPO.metric_names``, float32 (12,)."""
+        metrics = torch.empty(NUM_METRICS, dtype=torch.float32, device=self._call.device)
+        self._call.args.metrics = metrics.data_ptr()
+        self._call.launch("gv_end", 1)
         return metrics
-
-    def _point(self, arrays: dict[str, Tensor]) -> None:
-        """Write addresses of arrays, which live until the kernels have used them."""
-        self._kept |= arrays
-        for name, array in arrays.items():
-            setattr(self._args, name, array.data_ptr())
-
-
-class _Args(ctypes.Structure):
-    """``GvArgs`` of ``kernels/learner/update_ends.cu``, which asserts its size."""
-
-    _fields_ = (
-        *((name, ctypes.c_void_p) for name in (
-            "log_prob", "advantage", "target", "value", "mean", "var", "num_samples", "choice_mean", "choice_var",
-            "choice_num_samples", "learning_rate", "factor", "entropy_coef", "log_std", "step", "numbers", "rate", "scales",
-            "work", "stopped", "steps", "deals", "metrics", "invalid_actions",
-        )),
-        ("log_prob_step", ctypes.c_int64),
-        *((name, ctypes.c_int32) for name in (
-            "num_worlds", "num_agents", "size", "samples_per_step", "entries", "num_work", "num_stopped", "normalize",
-        )),
-        *((name, ctypes.c_float) for name in ("value_coef", "scaled_to")),
-        *((name, ctypes.c_int32) for name in ("num_epochs", "unused")),
-    )  # fmt: skip

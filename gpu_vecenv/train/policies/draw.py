@@ -7,7 +7,6 @@ record a call if a call of the same kind was made before.
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import weakref
 from collections.abc import Sequence
@@ -16,17 +15,14 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from gpu_vecenv.backend.programs import launches
-from gpu_vecenv.backend.source import DRAW
-from gpu_vecenv.errors import ArrayTypeError, DeviceError, ParameterError, ShapeError
+from gpu_vecenv.backend.programs import Call
+from gpu_vecenv.backend.trainer_programs import DRAW
+from gpu_vecenv.errors import ParameterError, ShapeError
 from gpu_vecenv.spec.layout import MAX_ENTRIES
 from gpu_vecenv.train.policies.contract import Draw
 
 LANES, SCRATCH = DRAW.lanes, DRAW.scratch or 0
 """Lanes of a team on CUDA, and its floats of scratch."""
-
-SMALL = 2048
-"""Below this many entries a second CPU thread saves less time than it takes to wake it."""
 
 
 class Drawn(NamedTuple):
@@ -76,21 +72,18 @@ def draw_choices(
     if key in prepared and (drawn := prepared[key].again(inputs, out)) is not None:
         return drawn
     table = _table(tuple(sizes), None if masked is None else tuple(masked), logits.device)
+    first, choices, mask_first = table.entries
     call = _Call(draw, logits.device, len(sizes), torch.int32)
-    call.take("outputs", "logits", logits, torch.float32, table.columns)
+    call.set(columns=table.columns, mask_columns=table.mask_columns, first=first, choices=choices, mask_first=mask_first)
+    call.take("logits", logits, table.columns)
     if mask is not None:
-        call.take("mask", "mask", mask, torch.bool, table.mask_columns)
+        call.take("mask", mask, table.mask_columns)
     prepared[key] = call
-    first, choices, mask_first = (row.data_ptr() for row in table.entries)
     stride = table.columns | 1 if sizes[0] % 2 == 0 else table.columns  # lanes then read different banks
     tile_rows = _tile_rows(len(sizes), 2 * len(sizes) + stride)
     staged = 2 * len(sizes) + stride <= SCRATCH
-    return call.launch(
-        "gv_draw_choices",
-        tile_rows if staged else _tile_rows(len(sizes), 2 * len(sizes)),
-        first=first, choices=choices, mask_first=mask_first, columns=table.columns, mask_columns=table.mask_columns,
-        stride=stride if staged else 0, likeliest=deterministic, out=out,
-    )  # fmt: skip
+    call.set(stride=stride if staged else 0, likeliest=deterministic)
+    return call.draw("gv_draw_choices", tile_rows if staged else _tile_rows(len(sizes), 2 * len(sizes)), out)
 
 
 def draw_normal(
@@ -120,10 +113,11 @@ def draw_normal(
         return drawn
     entries = mean.shape[-1] if mean.ndim else 0
     call = _Call(draw, mean.device, entries, torch.float32)
-    call.take("outputs", "mean", mean, torch.float32, entries)
-    call.take("log_std", "log_std", log_std, torch.float32, entries, rows=False)
+    call.set(likeliest=deterministic)
+    call.take("mean", mean, entries)
+    call.take("log_std", log_std, entries, rows=False)
     prepared[key] = call
-    return call.launch("gv_draw_normals", _tile_rows(entries, 2 * entries), likeliest=deterministic, out=out)
+    return call.draw("gv_draw_normals", _tile_rows(entries, 2 * entries), out)
 
 
 def draw_uniform(low: Tensor, high: Tensor, draw: Draw) -> Drawn:
@@ -141,70 +135,39 @@ def draw_uniform(low: Tensor, high: Tensor, draw: Draw) -> Drawn:
         ShapeError, ArrayTypeError, DeviceError: a tensor does not fit.
     """
     call = _Call(draw, low.device, low.numel(), torch.float32)
-    call.take("low", "low", low, torch.float32, low.numel(), rows=False)
-    call.take("high", "high", high, torch.float32, low.numel(), rows=False)
-    return call.launch("gv_draw_uniforms", _tile_rows(low.numel(), 2 * low.numel()))
+    call.take("low", low, low.numel(), rows=False)
+    call.take("high", high, low.numel(), rows=False)
+    return call.draw("gv_draw_uniforms", _tile_rows(low.numel(), 2 * low.numel()))
 
 
-class _Args(ctypes.Structure):
-    """``GvArgs`` of ``kernels/policy/draw.cu``, which asserts its size."""
-
-    _fields_ = (
-        *((name, ctypes.c_void_p) for name in (
-            "seed", "world_id", "episode", "t", "world", "agent", "outputs", "log_std", "low", "high", "mask", "first", "choices",
-            "mask_first", "action", "log_prob", "entropy", "invalid_actions",
-        )),
-        *((name, ctypes.c_int32) for name in (
-            "num_worlds", "num_agents", "rows", "entries", "columns", "mask_columns", "tile_rows", "stride", "likeliest",
-            "unused",
-        )),
-    )  # fmt: skip
-
-
-class _Call:
-    """One launch: checks its tensors and keeps them until it is queued."""
+class _Call(Call):
+    """One launch, and later ones with other inputs of the same shapes."""
 
     def __init__(self, draw: Draw, device: torch.device, entries: int, dtype: torch.dtype) -> None:
         if not 1 <= entries <= MAX_ENTRIES:
             raise ParameterError(f"draws: an action has 1 to {MAX_ENTRIES} entries, got {entries}.")
-        self.device, self.entries, self.dtype = device, entries, dtype
+        super().__init__(DRAW, device, rows=draw.world.numel(), entries=entries)
+        self.count, self.entries, self.dtype = draw.world.numel(), entries, dtype
         self.rows = tuple(draw.world.shape)
-        self.args, self._kept = _Args(), [draw.world]
         self._inputs: list[tuple[str, torch.dtype]] = []
         self._out: tuple[Tensor, Tensor, Tensor] | None = None
-        worlds = draw.seed.numel()
-        self.take("seed", "draw.seed", draw.seed, torch.int64, worlds, rows=False)
-        for name in ("world_id", "episode", "t"):
-            self.take(name, f"draw.{name}", getattr(draw, name), torch.int32, worlds, rows=False)
-        for name in ("world", "agent"):
-            self.take(name, f"draw.{name}", getattr(draw, name), torch.int32, None)
-        self._inputs.clear()  # of the members that differ between calls
+        worlds, counters = (draw.seed.numel(),), {}
+        for name in ("seed", "world_id", "episode", "t", "world", "agent"):
+            counters[name] = _shaped(f"draw.{name}", getattr(draw, name), self.rows if name in ("world", "agent") else worlds)
+        self.set(draw=counters)
 
-    def take(self, member: str, name: str, value: Tensor, dtype: torch.dtype, last: int | None, rows: bool = True) -> None:
-        """Store the address of a tensor of shape ``(*rows, last)``, ``rows`` if ``last`` is None, or ``(last,)``."""
-        shape = (*(self.rows if rows else ()), *(() if last is None else (last,)))
-        if tuple(value.shape) != shape:
-            raise ShapeError(f"draws: {name} must have shape {shape}, got {tuple(value.shape)}.")
-        if value.dtype != dtype:
-            raise ArrayTypeError(f"draws: {name} must be {dtype}, got {value.dtype}.")
-        if value.device != self.device:
-            raise DeviceError(f"draws: {name} must be on {self.device}, got {value.device}.")
-        value = value.contiguous()
-        self._kept.append(value)
-        self._inputs.append((member, dtype))
-        setattr(self.args, member, value.data_ptr())
+    def take(self, name: str, value: Tensor, last: int, rows: bool = True) -> None:
+        """Set an input, of shape ``(*rows, last)`` or ``(last,)``."""
+        self.set(**{name: _shaped(name, value, (*self.rows, last) if rows else (last,))})
+        self._inputs.append((name, value.dtype))
 
-    def launch(self, name: str, tile_rows: int, out: tuple[Tensor, Tensor, Tensor] | None = None, **members: int) -> Drawn:
+    def draw(self, name: str, tile_rows: int, out: tuple[Tensor, Tensor, Tensor] | None = None) -> Drawn:
         """Run a kernel over all rows, a tile for each team."""
-        self.count, args = self._kept[0].numel(), self.args
-        tiles = -(-self.count // tile_rows)
-        args.num_worlds, args.num_agents, args.rows, args.entries, args.tile_rows = tiles, 1, self.count, self.entries, tile_rows
-        for member, value in members.items():
-            setattr(args, member, value)
-        small = self.count * self.entries < SMALL
-        self._queue = functools.partial(launches(DRAW, self.device).launch, name, args, tiles, small)
+        self.args.tile_rows, tiles = tile_rows, -(-self.count // tile_rows)
+        self._queue = functools.partial(self.launch, name, tiles, self.count * self.entries)
         drawn = self._run(out)
-        del self._kept[_COUNTERS:]  # those of one call; a queued kernel reads them before their memory is used again
+        for member, _ in self._inputs:  # of one call; a queued kernel reads them before their memory is used again
+            del self._kept[member]
         return drawn
 
     def again(self, inputs: Sequence[Tensor], out: tuple[Tensor, Tensor, Tensor] | None) -> Drawn | None:
@@ -243,8 +206,16 @@ class _Call:
         return drawn
 
 
-_COUNTERS = 7
-"""Tensors of counters that a call keeps."""
+def _shaped(name: str, value: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Return an input without gaps.
+
+    Raises:
+        ShapeError: it has another shape.
+    """
+    if tuple(value.shape) != shape:
+        raise ShapeError(f"draws: {name} must have shape {shape}, got {tuple(value.shape)}.")
+    return value.contiguous()
+
 
 _prepared: weakref.WeakKeyDictionary[Draw, dict[Any, _Call]] = weakref.WeakKeyDictionary()
 """Calls by counters and shapes. Their checks and arguments are most of the host time of a draw."""

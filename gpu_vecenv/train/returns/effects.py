@@ -5,20 +5,14 @@ A CUDA graph can record a call if another call was made before.
 
 from __future__ import annotations
 
-import ctypes
-
 import torch
 from torch import Tensor
 
-from gpu_vecenv.backend.programs import launches
-from gpu_vecenv.backend.source import EFFECTS
+from gpu_vecenv.backend.programs import Call
+from gpu_vecenv.backend.trainer_programs import EFFECTS
 from gpu_vecenv.spec.roles import Group
 
-TILE = 4096
-"""Flags of a team, ``GV_TILE`` of the kernel."""
-
-SMALL = 1 << 14
-"""Below this many flags a second CPU thread saves less time than it takes to wake it."""
+TILE = EFFECTS.macros["TILE"]
 
 
 class Limits:
@@ -37,10 +31,11 @@ class Limits:
             first = of_mask.get(entry)
             sources += [-1] * choices if first is None else list(range(first, first + choices))
             groups += [of_effect.get(entry, -1)] * choices
-        self._tables = torch.tensor([sources, groups], dtype=torch.int32, device=device)
-        self._args = args = _Args(num_agents=1, columns=len(sources))
-        args.mask_columns, args.num_groups = group.num_choices, group.num_effects
-        args.sources, args.groups = (table.data_ptr() for table in self._tables)
+        tables = torch.tensor([sources, groups], dtype=torch.int32, device=device)
+        self._call = Call(
+            EFFECTS, device, columns=len(sources), mask_columns=group.num_choices, num_groups=group.num_effects,
+            sources=tables[0], groups=tables[1],
+        )  # fmt: skip
 
     def write(self, out: Tensor, mask: Tensor | None, effects: Tensor) -> None:
         """Write the masks of some rows.
@@ -50,25 +45,12 @@ class Limits:
             mask: bool (rows, M), masks of the env; None if it has none.
             effects: bool (rows, G), flags of effect.
         """
-        args = self._args
+        args = self._call.args
         args.mask, args.effects, args.out = None if mask is None else mask.data_ptr(), effects.data_ptr(), out.data_ptr()
-        args.rows, args.num_worlds = len(out), -(-out.numel() // TILE)
-        if args.num_worlds:
-            launches(EFFECTS, out.device).launch("gv_limit", args, args.num_worlds, out.numel() < SMALL)
+        args.rows = len(out)
+        self._call.launch("gv_limit", -(-out.numel() // TILE), out.numel())
 
 
 def _starts(choices: list[int]) -> list[int]:
     """Return the first column of each entry in a mask."""
     return [sum(choices[:number]) for number in range(len(choices))]
-
-
-class _Args(ctypes.Structure):
-    """``GvArgs`` of ``kernels/returns/effects.cu``, which asserts its size."""
-
-    _fields_ = (
-        *((name, ctypes.c_void_p) for name in ("mask", "effects", "sources", "groups", "out", "invalid_actions")),
-        ("rows", ctypes.c_int64),
-        *((name, ctypes.c_int32) for name in (
-            "num_worlds", "num_agents", "columns", "mask_columns", "num_groups", "unused",
-        )),
-    )  # fmt: skip

@@ -5,7 +5,6 @@ The kernels are in ``kernels/returns/episodes.cu``. A CUDA graph can record a ca
 
 from __future__ import annotations
 
-import ctypes
 import itertools
 import math
 from collections.abc import Sequence
@@ -13,18 +12,12 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from gpu_vecenv.backend.programs import launches
-from gpu_vecenv.backend.source import EPISODES
+from gpu_vecenv.backend.programs import Call
+from gpu_vecenv.backend.trainer_programs import EPISODES, PLACES
 from gpu_vecenv.train.returns.scan import episode_sums
-
-TILE = 4096
-"""Worlds in all steps, of a team, ``GV_TILE`` of the kernels."""
 
 WINDOW = 100
 """Number of last episodes to average over."""
-
-SMALL = 1 << 14
-"""Below this many transitions a second CPU thread saves less time than it takes to wake it."""
 
 
 class EpisodeStats(nn.Module):
@@ -83,39 +76,24 @@ class EpisodeStats(nn.Module):
         """
         sums, counted = episode_sums(reward, valid, finished, self.totals)
         device, recent, size = counted.device, self.recent, len(counted) * self.worlds
-        tiles, means = -(-size // TILE), torch.empty(4, dtype=torch.float32, device=device)
-        listed = torch.empty(3, tiles * TILE, dtype=torch.float32, device=device)
+        tiles, means = -(-size // PLACES), torch.empty(4, dtype=torch.float32, device=device)
+        listed = torch.empty(3, tiles * PLACES, dtype=torch.float32, device=device)
         counts = torch.empty(tiles, dtype=torch.int32, device=device)
         totals = torch.empty(3, tiles, dtype=torch.float64, device=device)
         ended = counted if self.agents_of_world == 1 else finished.contiguous()
-        args = _Args(
-            size=size, rows=self.worlds * self.agents_of_world, num_worlds=tiles, num_agents=1, tiles=tiles,
-            window=recent.shape[1], worlds=self.worlds, agents_of_world=self.agents_of_world,
+        call = Call(
+            EPISODES, device, size=size, rows=self.worlds * self.agents_of_world, tiles=tiles, window=recent.shape[1],
+            worlds=self.worlds, agents_of_world=self.agents_of_world, ended=ended, agents=self.agents, recent=recent,
+            num_recent=self.num_recent,
         )  # fmt: skip
         for name, array in (
-            ("sums", sums), ("ended", ended), ("counted", counted), ("agents", self.agents), ("listed", listed),
-            ("counts", counts), ("totals", totals), ("recent", recent), ("num_recent", self.num_recent), ("means", means),
+            ("sums", sums), ("counted", counted), ("listed", listed), ("counts", counts), ("totals", totals), ("means", means),
         ):  # fmt: skip
-            setattr(args, name, array.data_ptr())
-        program = launches(EPISODES, device)
-        if tiles:
-            program.launch("gv_list", args, tiles, counted.numel() < SMALL)
-        args.num_worlds = 1
-        program.launch("gv_take", args, 1, True)
+            setattr(call.args, name, array.data_ptr())
+        call.launch("gv_list", tiles, counted.numel())
+        call.launch("gv_take", 1)
         return means
 
-
-class _Args(ctypes.Structure):
-    """``GvArgs`` of ``kernels/returns/episodes.cu``, which asserts its size."""
-
-    _fields_ = (
-        *((name, ctypes.c_void_p) for name in (
-            "sums", "ended", "counted", "agents", "listed", "counts", "totals", "recent", "num_recent", "means",
-            "invalid_actions",
-        )),
-        *((name, ctypes.c_int64) for name in ("size", "rows")),
-        *((name, ctypes.c_int32) for name in ("num_worlds", "num_agents", "tiles", "window", "worlds", "agents_of_world")),
-    )  # fmt: skip
 
 
 def renew_form(saved: object) -> None:

@@ -5,21 +5,16 @@ A CUDA graph can record a call if another call was made before.
 
 from __future__ import annotations
 
-import ctypes
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from gpu_vecenv.backend.programs import launches
-from gpu_vecenv.backend.source import MASKS
+from gpu_vecenv.backend.programs import Call
+from gpu_vecenv.backend.trainer_programs import FLAGS, MASKS
 from gpu_vecenv.errors import ArrayTypeError, ShapeError
 
-TILE, STEPS = 128, 8
-"""Columns and steps of a team, ``GV_TILE`` and ``GV_STEPS`` of the kernel."""
-
-SMALL = 1 << 14
-"""Below this many transitions a second CPU thread saves less time than it takes to wake it."""
+TILE, STEPS = MASKS.macros["TILE"], MASKS.macros["STEPS"]
 
 
 class TransitionMasks(NamedTuple):
@@ -63,49 +58,30 @@ def transition_masks(
         ShapeError, ArrayTypeError: an array does not fit.
     """
     shape = agent_alive.shape
-    args = _Args(num_agents=1, steps=shape[0])
-    for name, array in (
-        ("agent_alive", agent_alive), ("terminated", terminated), ("truncated", truncated), ("alive_reset", alive_reset),
-    ):  # fmt: skip
-        if array is not None:
-            setattr(args, name, _flags(name, array, shape))
-    args.alive_start = _flags("alive_start", alive_start.unsqueeze(0), (1, *shape[1:]))
+    arrays = {"agent_alive": agent_alive, "terminated": terminated, "truncated": truncated, "alive_reset": alive_reset}
+    flags = {name: _flags(name, array, shape) for name, array in arrays.items() if array is not None}
+    flags["alive_start"] = _flags("alive_start", alive_start.unsqueeze(0), (1, *shape[1:]))
     columns = shape[1:].numel()
     made = torch.empty(4, shape[0], columns, dtype=torch.bool, device=agent_alive.device) if out is None else out
     if made.shape != (4, shape[0], columns) or (columns > 1 and made.stride(2) != 1):
         raise ShapeError(f"out: expected shape {(4, shape[0], columns)} without gaps in a step, got {tuple(made.shape)}")
     masks = made.unbind()
-    for name, mask in zip(TransitionMasks._fields, masks, strict=True):
-        setattr(args, name, mask.data_ptr())
-    args.columns, args.agents, args.step = columns, shape[2] if len(shape) > 2 else 1, made.stride(1)
-    args.num_worlds = -(-columns // TILE) * -(-shape[0] // STEPS)
-    if args.num_worlds:
-        launches(MASKS, made.device).launch("gv_masks", args, args.num_worlds, shape[0] * columns < SMALL)
+    call = Call(
+        MASKS, made.device, **flags, step=made.stride(1), steps=shape[0], columns=columns,
+        agents=shape[2] if len(shape) > 2 else 1,
+    )  # fmt: skip
+    args = call.args
+    args.valid, args.cut, args.timed_out, args.ended = (mask.data_ptr() for mask in masks)
+    teams = -(-columns // TILE) * -(-shape[0] // STEPS)
+    call.launch("gv_masks", teams, shape[0] * columns)
     return TransitionMasks(*(masks if out is not None else (mask.view(shape) for mask in masks)))
 
 
-class _Flags(ctypes.Structure):
-    """``GvFlags`` of the kernel."""
 
-    _fields_ = (("at", ctypes.c_void_p), *((name, ctypes.c_int64) for name in ("step", "world", "agent")))
-
-
-class _Args(ctypes.Structure):
-    """``GvArgs`` of ``kernels/returns/masks.cu``, which asserts its size."""
-
-    _fields_ = (
-        *((name, _Flags) for name in ("alive_start", "agent_alive", "terminated", "truncated", "alive_reset")),
-        *((name, ctypes.c_void_p) for name in TransitionMasks._fields),
-        ("step", ctypes.c_int64),
-        ("invalid_actions", ctypes.c_void_p),
-        *((name, ctypes.c_int32) for name in ("num_worlds", "num_agents", "steps", "columns", "agents", "unused")),
-    )
-
-
-def _flags(name: str, array: Tensor, shape: torch.Size | tuple[int, ...]) -> _Flags:
+def _flags(name: str, array: Tensor, shape: torch.Size | tuple[int, ...]) -> Any:
     """Return flags (T, N, a) or (T, N) as an argument."""
     if array.shape != shape or not 2 <= array.dim() <= 3:
         raise ShapeError(f"{name}: expected shape {tuple(shape)}, of two or three axes, got {tuple(array.shape)}")
     if array.dtype != torch.bool:
         raise ArrayTypeError(f"{name}: expected torch.bool, got {array.dtype}")
-    return _Flags(array.data_ptr(), *array.stride(), *[0] * (3 - array.dim()))
+    return FLAGS.form(array.data_ptr(), *array.stride())

@@ -5,19 +5,13 @@ The kernels are in ``kernels/returns/metrics.cu``. A CUDA graph can record a cal
 
 from __future__ import annotations
 
-import ctypes
-
 import torch
 from torch import Tensor
 
-from gpu_vecenv.backend.programs import launches
-from gpu_vecenv.backend.source import METRICS
+from gpu_vecenv.backend.programs import Call
+from gpu_vecenv.backend.trainer_programs import METRICS
 
-TILE = 4096
-"""Worlds in all steps, of a team, ``GV_TILE`` of the kernels."""
-
-SMALL = 1 << 14
-"""Below this many places a second CPU thread saves less time than it takes to wake it."""
+TILE = METRICS.macros["TILE"]
 
 
 def mean_metrics(metrics: Tensor, terminated: Tensor, truncated: Tensor) -> Tensor:
@@ -36,29 +30,13 @@ def mean_metrics(metrics: Tensor, terminated: Tensor, truncated: Tensor) -> Tens
     tiles = -(-size // TILE)
     totals = torch.empty(count, tiles, 2, dtype=torch.float64, device=device)
     means = torch.empty(count, dtype=torch.float32, device=device)
-    args = _Args(size=size, num_worlds=count * tiles, num_agents=1, worlds=worlds, tiles=tiles)
-    args.metric, args.metric_step, args.metric_world = metrics.stride()
-    args.flag_step, args.flag_world = terminated.stride()
-    for name, array in (
-        ("metrics", metrics), ("terminated", terminated), ("truncated", truncated), ("totals", totals), ("means", means),
-    ):  # fmt: skip
-        setattr(args, name, array.data_ptr())
-    program = launches(METRICS, device)
-    program.launch("gv_metric_sums", args, count * tiles, count * size < SMALL)
-    args.num_worlds = count
-    program.launch("gv_metric_means", args, count, True)
-    return means
-
-
-class _Args(ctypes.Structure):
-    """``GvArgs`` of ``kernels/returns/metrics.cu``, which asserts its size."""
-
-    _fields_ = (
-        ("metrics", ctypes.c_void_p),
-        *((name, ctypes.c_int64) for name in ("metric", "metric_step", "metric_world")),
-        *((name, ctypes.c_void_p) for name in ("terminated", "truncated")),
-        *((name, ctypes.c_int64) for name in ("flag_step", "flag_world")),
-        *((name, ctypes.c_void_p) for name in ("totals", "means", "invalid_actions")),
-        ("size", ctypes.c_int64),
-        *((name, ctypes.c_int32) for name in ("num_worlds", "num_agents", "worlds", "tiles")),
+    metric, metric_step, metric_world = metrics.stride()
+    call = Call(
+        METRICS, device, metric=metric, metric_step=metric_step, metric_world=metric_world, flag_step=terminated.stride(0),
+        flag_world=terminated.stride(1), size=size, worlds=worlds, tiles=tiles, metrics=metrics, terminated=terminated,
+        truncated=truncated,
     )  # fmt: skip
+    call.args.totals, call.args.means = totals.data_ptr(), means.data_ptr()
+    call.launch("gv_metric_sums", count * tiles, count * size)
+    call.launch("gv_metric_means", count)
+    return means

@@ -5,23 +5,18 @@ The kernels are in ``kernels/returns/moments.cu``. A CUDA graph can record a cal
 
 from __future__ import annotations
 
-import ctypes
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from gpu_vecenv.backend.programs import launches
-from gpu_vecenv.backend.source import MOMENTS
+from gpu_vecenv.backend.programs import Call
+from gpu_vecenv.backend.trainer_programs import MOMENTS
 
-ITEMS, DEPTH = 128, 32
-"""``GV_ITEMS`` and ``GV_DEPTH`` of the kernels."""
+ITEMS, DEPTH = MOMENTS.macros["ITEMS"], MOMENTS.macros["DEPTH"]
 
 MAX_GROUP, MAX_MERGED = 16, 4
 """Most features of a team that reads samples, and of one that merges tiles: four numbers of eight bytes fill a sector."""
-
-SMALL = 1 << 14
-"""Below this many numbers a second CPU thread saves less time than it takes to wake it."""
 
 
 class Moments(NamedTuple):
@@ -79,37 +74,26 @@ def _merge(running: Moments, samples: Tensor | None, valid: Tensor | None, norma
     device, features = running.mean.device, running.mean.numel()
     if not features:
         return
-    program, args, tiles = launches(MOMENTS, device), _Args(), None
-    args.mean, args.var, args.count = (x.data_ptr() for x in running)
+    group, merged, tiles = _group(features, MAX_GROUP), _group(features, MAX_MERGED), 0
+    call = Call(MOMENTS, device, features=features, is_new=is_new, group=group)
+    args = call.args
+    if is_new:  # just allocated
+        args.mean, args.var, args.num_samples = running.mean.data_ptr(), running.var.data_ptr(), running.num_samples.data_ptr()
+    else:
+        call.set(mean=running.mean, var=running.var, num_samples=running.num_samples)
     if normal is not None:
-        args.offset, args.scale, args.shift = (x.data_ptr() for x in normal)
-    args.num_agents, args.features, args.is_new = 1, features, is_new
+        call.set(offset=normal.offset, scale=normal.scale, shift=normal.shift)
     if samples is not None and valid is not None:
-        args.group = _group(features, MAX_GROUP)
-        args.rows, (args.row_stride, args.feature_stride) = len(samples), samples.stride()
-        args.num_tiles = -(-len(samples) // (ITEMS // args.group * DEPTH))
-        tiles, valid = torch.empty(args.num_tiles * 3 * features + 1, dtype=torch.float64, device=device), valid.contiguous()
-        args.samples, args.valid, args.tiles = samples.data_ptr(), valid.data_ptr(), tiles.data_ptr()
-        args.num_worlds = args.num_tiles * -(-features // args.group)
-        if args.num_worlds:
-            program.launch("gv_moments", args, args.num_worlds, samples.numel() < SMALL)
-    args.group = _group(features, MAX_MERGED)
-    args.num_worlds = -(-features // args.group)
-    program.launch("gv_merge", args, args.num_worlds, features * args.num_tiles < SMALL)
+        rows, (row_stride, feature_stride) = len(samples), samples.stride()
+        tiles = args.num_tiles = -(-rows // (ITEMS // group * DEPTH))
+        call.set(rows=rows, row_stride=row_stride, feature_stride=feature_stride, samples=samples, valid=valid.contiguous())
+        made = torch.empty(tiles * 3 * features + 1, dtype=torch.float64, device=device)
+        args.tiles = made.data_ptr()
+        call.launch("gv_moments", tiles * -(-features // group), samples.numel())
+    args.group = merged
+    call.launch("gv_merge", -(-features // merged), features * tiles)
 
 
 def _group(features: int, most: int) -> int:
     """Return the smallest power of two from the number of features on, but at most ``most``."""
     return min(1 << (features - 1).bit_length(), most)
-
-
-class _Args(ctypes.Structure):
-    """``GvArgs`` of ``kernels/returns/moments.cu``, which asserts its size."""
-
-    _fields_ = (
-        *((name, ctypes.c_void_p) for name in (
-            "samples", "valid", "tiles", "mean", "var", "count", "offset", "scale", "shift", "invalid_actions",
-        )),
-        *((name, ctypes.c_int64) for name in ("rows", "row_stride", "feature_stride")),
-        *((name, ctypes.c_int32) for name in ("num_worlds", "num_agents", "num_tiles", "features", "group", "is_new")),
-    )  # fmt: skip

@@ -7,25 +7,20 @@ the same function was made before.
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from gpu_vecenv.backend.programs import launches
-from gpu_vecenv.backend.source import SCAN
-from gpu_vecenv.errors import ArrayTypeError, DeviceError, ShapeError
+from gpu_vecenv.backend.programs import Call
+from gpu_vecenv.backend.trainer_programs import SCAN
+from gpu_vecenv.errors import ShapeError
 
-TILE = 32
-"""Rows of a team, ``GV_TILE`` of the kernels."""
+TILE = SCAN.macros["TILE"]
 
 MAX_REWARD = 10.0
 """Scaled rewards are clipped to [-MAX_REWARD, MAX_REWARD]."""
-
-SMALL = 1 << 14
-"""Below this many transitions a second CPU thread saves less time than it takes to wake it."""
 
 
 @dataclass(frozen=True, eq=False)  # compared by identity, as tensors are
@@ -79,16 +74,13 @@ def advantages(
     Raises:
         ShapeError, ArrayTypeError, DeviceError: an array does not fit.
     """
-    call = _Call(reward)
-    call.take("value", value, torch.float32, lead=(len(reward) + 1,))
-    if final_value is not None:
-        call.take("final_value", final_value, torch.float32)
-    for name, mask in zip(("valid", "cut", "timed_out"), masks, strict=True):
-        call.take(name, mask, torch.bool)
-    call.args.gamma, call.args.decay, call.args.max_reward = gamma, decay, MAX_REWARD
+    numbers = {"gamma": gamma, "decay": decay, "max_reward": MAX_REWARD}
+    valid, cut, timed_out = masks
+    arrays = {"value": value, "final_value": final_value, "valid": valid, "cut": cut, "timed_out": timed_out}
+    call = _call(reward, {"value": (len(reward) + 1,)}, numbers, **arrays)
     if reward_scale is not None:
-        call.take_number("reward_scale", reward_scale)
-    return Advantages(call.launch("gv_advantages", 3))
+        call.set(reward_scale=reward_scale)
+    return Advantages(_results(call, "gv_advantages", (3, *reward.shape)))
 
 
 def discounted_returns(reward: Tensor, valid: Tensor, cut: Tensor, gamma: float, running: Tensor) -> Tensor:
@@ -104,12 +96,8 @@ def discounted_returns(reward: Tensor, valid: Tensor, cut: Tensor, gamma: float,
     Raises:
         ShapeError, ArrayTypeError, DeviceError: an array does not fit.
     """
-    call = _Call(reward)
-    call.take("valid", valid, torch.bool)
-    call.take("cut", cut, torch.bool)
-    call.take("running", running, torch.float32, lead=())
-    call.args.gamma = gamma
-    return call.launch("gv_returns", 1)[0]
+    call = _call(reward, {"running": ()}, {"gamma": gamma}, valid=valid, cut=cut, running=running)
+    return _results(call, "gv_returns", (1, *reward.shape))[0]
 
 
 def episode_sums(reward: Tensor, valid: Tensor, ended: Tensor, running: Tensor) -> tuple[Tensor, Tensor]:
@@ -129,66 +117,39 @@ def episode_sums(reward: Tensor, valid: Tensor, ended: Tensor, running: Tensor) 
     Raises:
         ShapeError, ArrayTypeError, DeviceError: an array does not fit.
     """
-    call = _Call(reward)
-    call.take("valid", valid, torch.bool)
-    call.take("cut", ended, torch.bool)
-    call.take("running", running, torch.float32, lead=(3,))
-    finished = torch.empty_like(valid, memory_format=torch.contiguous_format)
-    call.take("finished", finished, torch.bool)
-    return call.launch("gv_episodes", 2), finished
+    call = _call(reward, {"running": (3,)}, {}, valid=valid, cut=ended, running=running)
+    finished = torch.empty(valid.shape, dtype=torch.bool, device=valid.device)
+    call.args.finished = finished.data_ptr()
+    return _results(call, "gv_episodes", (2, *reward.shape)), finished
 
 
-class _Args(ctypes.Structure):
-    """``GvArgs`` of ``kernels/returns/scan.cu``, which asserts its size."""
+def _call(reward: Tensor, lead: dict[str, tuple[int, ...]], numbers: dict[str, float], **arrays: Tensor | None) -> Call:
+    """Return a call over the rows of a rollout.
 
-    _fields_ = (
-        *((name, ctypes.c_void_p) for name in (
-            "reward", "value", "final_value", "valid", "cut", "timed_out", "reward_scale", "running", "results", "finished",
-            "invalid_actions",
-        )),
-        *((name, ctypes.c_int32) for name in ("num_worlds", "num_agents", "steps", "columns")),
-        *((name, ctypes.c_float) for name in ("gamma", "decay", "max_reward", "unused")),
-    )  # fmt: skip
+    Args:
+        reward: float32 (T, ...).
+        lead: first axes of arrays, by default (T,).
+        numbers: further members.
+        arrays: arrays of shape (*lead, ...).
+
+    Raises:
+        ShapeError, ArrayTypeError, DeviceError: an array does not fit.
+    """
+    shape = reward.shape
+    if not shape or not shape[0]:
+        raise ShapeError(f"returns: reward must have shape (T, ...) with at least one step, got {tuple(shape)}.")
+    for name, array in arrays.items():
+        if array is not None and array.shape != (wanted := (*lead[name], *shape[1:]) if name in lead else shape):
+            raise ShapeError(f"returns: {name} must have shape {tuple(wanted)}, got {tuple(array.shape)}.")
+        if array is not None and name != "running":  # which is written to
+            arrays[name] = array.contiguous()
+    return Call(SCAN, reward.device, steps=shape[0], columns=shape[1:].numel(), **numbers, reward=reward.contiguous(), **arrays)
 
 
-class _Call:
-    """One launch: checks its arrays and keeps them until it is queued."""
-
-    def __init__(self, reward: Tensor) -> None:
-        if reward.dim() == 0 or len(reward) == 0:
-            raise ShapeError(f"returns: reward must have shape (T, ...) with at least one step, got {tuple(reward.shape)}.")
-        self.shape, self.device, self.args = tuple(reward.shape), reward.device, _Args()
-        self._kept: list[Tensor] = []
-        self.take("reward", reward, torch.float32)
-
-    def take(self, name: str, array: Tensor, dtype: torch.dtype, lead: tuple[int, ...] | None = None) -> None:
-        """Store the address of an array of shape ``(*lead, ...)``, by default ``(T, ...)``."""
-        wanted = (*(self.shape[:1] if lead is None else lead), *self.shape[1:])
-        if tuple(array.shape) != wanted:
-            raise ShapeError(f"returns: {name} must have shape {wanted}, got {tuple(array.shape)}.")
-        if array.dtype != dtype:
-            raise ArrayTypeError(f"returns: {name} must be {dtype}, got {array.dtype}.")
-        if array.device != self.device:
-            raise DeviceError(f"returns: {name} must be on {self.device}, got {array.device}.")
-        if name == "running" and not array.is_contiguous():
-            raise ShapeError(f"returns: {name} must be contiguous, because it is written to; got strides {array.stride()}.")
-        self._kept.append(array.contiguous())
-        setattr(self.args, name, self._kept[-1].data_ptr())
-
-    def take_number(self, name: str, number: Tensor) -> None:
-        """Store the address of a number, float32 ()."""
-        if number.shape or number.dtype != torch.float32 or number.device != self.device:
-            got = f"{number.dtype} {tuple(number.shape)} on {number.device}"
-            raise ArrayTypeError(f"returns: {name} must be torch.float32 () on {self.device}, got {got}.")
-        setattr(self.args, name, number.data_ptr())
-
-    def launch(self, name: str, results: int) -> Tensor:
-        """Run a kernel over all rows and return its results, float32 (results, T, ...)."""
-        made = torch.empty((results, *self.shape), dtype=torch.float32, device=self.device)
-        args, columns = self.args, made[0, 0].numel()
-        tiles = -(-columns // TILE)
-        args.results, args.steps, args.columns = made.data_ptr(), self.shape[0], columns
-        args.num_worlds, args.num_agents = tiles, 1
-        if tiles:
-            launches(SCAN, self.device).launch(name, args, tiles, made[0].numel() < SMALL)
-        return made
+def _results(call: Call, name: str, shape: tuple[int, ...]) -> Tensor:
+    """Run a kernel over all rows and return its results, float32 of some shape (results, T, ...)."""
+    results = torch.empty(shape, dtype=torch.float32, device=call.device)
+    columns, steps = call.args.columns, call.args.steps
+    call.args.results = results.data_ptr()
+    call.launch(name, -(-columns // TILE), steps * columns)
+    return results

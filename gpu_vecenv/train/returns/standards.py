@@ -6,16 +6,11 @@ before.
 
 from __future__ import annotations
 
-import ctypes
-
 import torch
 from torch import Tensor
 
-from gpu_vecenv.backend.programs import launches
-from gpu_vecenv.backend.source import STANDARDS
-
-SMALL = 1 << 14
-"""Below this many samples a second CPU thread saves less time than it takes to wake it."""
+from gpu_vecenv.backend.programs import Call
+from gpu_vecenv.backend.trainer_programs import STANDARDS
 
 
 def standards(numbers: Tensor, dealt: Tensor, counts: Tensor | None = None) -> Tensor:
@@ -29,20 +24,9 @@ def standards(numbers: Tensor, dealt: Tensor, counts: Tensor | None = None) -> T
         counts: bool (S,), contiguous, False for samples to leave out; None: all count.
     """
     found = torch.empty((*dealt.shape[:-1], 2), dtype=torch.float32, device=dealt.device)
-    minibatches = found.numel() // 2
-    args = _Args(num_worlds=minibatches, num_agents=1, stride=numbers.stride(0), places=dealt.shape[-1])
-    args.numbers, args.samples, args.standards = (array.data_ptr() for array in (numbers, dealt, found))
-    args.counts = None if counts is None else counts.data_ptr()
-    if minibatches:
-        launches(STANDARDS, dealt.device).launch("gv_standards", args, minibatches, dealt.numel() < SMALL)
+    call = Call(
+        STANDARDS, dealt.device, stride=numbers.stride(0), places=dealt.shape[-1], numbers=numbers, samples=dealt, counts=counts
+    )
+    call.args.standards = found.data_ptr()
+    call.launch("gv_standards", found.numel() // 2, dealt.numel())
     return found
-
-
-class _Args(ctypes.Structure):
-    """``GvArgs`` of ``kernels/returns/standards.cu``, which asserts its size."""
-
-    _fields_ = (
-        *((name, ctypes.c_void_p) for name in ("numbers", "samples", "counts", "standards", "invalid_actions")),
-        ("stride", ctypes.c_int64),
-        *((name, ctypes.c_int32) for name in ("num_worlds", "num_agents", "places", "unused")),
-    )  # fmt: skip

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
 
-from gpu_vecenv.backend.programs import launches
-from gpu_vecenv.backend.source import FINITE
+from gpu_vecenv.backend.programs import Call
+from gpu_vecenv.backend.trainer_programs import FINITE, SEARCHED
 from gpu_vecenv.errors import ArrayTypeError
 
 CHUNK = 4096
@@ -39,10 +38,11 @@ class FiniteSearch:
         Raises:
             ArrayTypeError: floats have a dtype that is not in ``EXPONENTS``.
         """
-        self._states, self._args = states, _Args(num_agents=1)  # the states keep their memory
-        chunks = [row for number, state in enumerate(states) for x in state if x.device == device for row in _chunks(x, number)]
-        self._chunks = torch.tensor(chunks, dtype=torch.int64, device="cpu").view(-1, 4).to(device)
-        self._args.chunks, self._args.num_worlds = self._chunks.data_ptr(), len(chunks)
+        rows = [row for number, state in enumerate(states) for x in state if x.device == device for row in _chunks(x, number)]
+        table = bytearray((SEARCHED.form * len(rows))(*rows)) or bytearray(1)
+        chunks = torch.frombuffer(table, dtype=torch.uint8).to(device)
+        self._states, self._num_chunks = states, len(rows)  # the states keep their memory
+        self._call = Call(FINITE, device, chunks=chunks)
 
     def __call__(self, flags: Tensor) -> None:
         """Set the flags of the states that hold such a number to 1, and leave the others.
@@ -50,13 +50,12 @@ class FiniteSearch:
         Args:
             flags: float32 (states,), contiguous.
         """
-        self._args.flags = flags.data_ptr()
-        if len(self._chunks):  # one CPU thread, as several may write a flag
-            launches(FINITE, flags.device).launch("gv_search", self._args, len(self._chunks), True)
+        self._call.set(flags=flags)
+        self._call.launch("gv_search", self._num_chunks)  # by one CPU thread, as several may write a flag
 
 
-def _chunks(array: Tensor, state: int) -> Iterator[tuple[int, int, int, int]]:
-    """Return rows of ``GvChunk`` for the numbers of an array."""
+def _chunks(array: Tensor, state: int) -> Iterator[tuple[int, ...]]:
+    """Return the members of ``SEARCHED`` for the numbers of an array."""
     if array.dtype not in EXPONENTS:
         raise ArrayTypeError(f"weights and statistics: expected one of {list(EXPONENTS)}, got {array.dtype}")
     by_stride = array.permute(sorted(range(array.dim()), key=array.stride, reverse=True))
@@ -67,13 +66,4 @@ def _chunks(array: Tensor, state: int) -> Iterator[tuple[int, int, int, int]]:
     size = array.element_size()
     for first in range(0, array.numel(), CHUNK):
         count = min(CHUNK, array.numel() - first)
-        yield array.data_ptr() + first * size, EXPONENTS[array.dtype], count | size << 32, state
-
-
-class _Args(ctypes.Structure):
-    """``GvArgs`` of ``kernels/learner/finite.cu``, which asserts its size."""
-
-    _fields_ = (
-        *((name, ctypes.c_void_p) for name in ("chunks", "flags", "invalid_actions")),
-        *((name, ctypes.c_int32) for name in ("num_worlds", "num_agents")),
-    )
+        yield array.data_ptr() + first * size, EXPONENTS[array.dtype], count, size, state

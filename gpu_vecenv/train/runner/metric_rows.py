@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import ctypes
-
 import torch
 from torch import Tensor
 
-from gpu_vecenv.backend.programs import launches
-from gpu_vecenv.backend.source import PUBLISH
+from gpu_vecenv.backend.programs import Call
+from gpu_vecenv.backend.trainer_programs import PUBLISH
 
 
 class MetricRows:
@@ -28,20 +26,11 @@ class MetricRows:
             device: where iterations run.
         """
         self.rows = torch.zeros(num_rows, count, pin_memory=device.type == "cuda", dtype=torch.float32, device="cpu")
-        self._row = torch.zeros(1, dtype=torch.int32, device=device)
-        self._args = _Args(num_worlds=1, num_agents=1, count=count, num_rows=num_rows)
-        self._args.rows, self._args.row = self.rows.data_ptr(), self._row.data_ptr()
+        row = torch.zeros(1, dtype=torch.int32, device=device)
+        self._call = Call(PUBLISH, device, count=count, num_rows=num_rows, row=row)
+        self._call.args.rows = self.rows.data_ptr()  # not on the device
 
     def publish(self, metrics: Tensor) -> None:
         """Queue the copy of metrics, float32 (count,), contiguous, to the next row."""
-        self._args.metrics = metrics.data_ptr()
-        launches(PUBLISH, metrics.device).launch("gv_publish", self._args, 1, True)
-
-
-class _Args(ctypes.Structure):
-    """``GvArgs`` of ``kernels/learner/publish.cu``, which asserts its size."""
-
-    _fields_ = (
-        *((name, ctypes.c_void_p) for name in ("metrics", "rows", "row", "invalid_actions")),
-        *((name, ctypes.c_int32) for name in ("num_worlds", "num_agents", "count", "num_rows")),
-    )
+        self._call.set(metrics=metrics)
+        self._call.launch("gv_publish", 1)

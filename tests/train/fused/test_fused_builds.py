@@ -13,10 +13,11 @@ from reference import case
 from test_fused_act import CPU, drawn
 from test_fused_gradient import BOX, kernel_gradient
 
+from gpu_vecenv.backend import programs
 from gpu_vecenv.backend.compiler import LEVELS, compile_object
 from gpu_vecenv.backend.programs import program_options
 from gpu_vecenv.backend.source import kernel_source
-from gpu_vecenv.train.fused import act, kernels
+from gpu_vecenv.train.fused import act
 from gpu_vecenv.train.fused.applies import require_fused
 from gpu_vecenv.train.fused.program import Sizes, act_program, rollout_program, update_program
 from gpu_vecenv.train.policies.contract import Inputs
@@ -59,7 +60,7 @@ CASES = {
 def test_lanes_compute_the_gradient_of_the_host(name, tmp_path, monkeypatch):
     given, rows = CASES[name]
     host, host_terms = kernel_gradient(case(**given), rows=rows)
-    monkeypatch.setattr(kernels, "launches", lambda program, device: Lanes(program, tmp_path))
+    monkeypatch.setattr(programs, "launches", lambda program, device: Lanes(program, tmp_path))
     found, terms = kernel_gradient(case(**given), rows=rows)
     torch.testing.assert_close(terms, host_terms, rtol=1e-5, atol=1e-6)
     for parameter, gradient in host.items():
@@ -84,7 +85,7 @@ def test_lanes_act_as_the_host(name, tmp_path, monkeypatch):
     results = []
     for number in range(2):
         if number:
-            monkeypatch.setattr(act, "launches", lambda program, device: Lanes(program, tmp_path))
+            monkeypatch.setattr(programs, "launches", lambda program, device: Lanes(program, tmp_path))
         sizes = dataclasses.replace(require_fused(one.policy, CPU), rows=rows)
         fused, outputs, draw = act.FusedPolicy(one.policy, sizes, CPU), torch.empty(count, sizes.outputs), counters(count, 1)
         fused.most_teams = 2

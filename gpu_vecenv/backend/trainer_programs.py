@@ -1,0 +1,295 @@
+"""Kernels of the trainer that do not depend on sizes of a policy, with their arguments. The package has them compiled for CPUs.
+
+Launches are in ``train``: those of ``kernels/returns`` in ``train/returns``, of ``kernels/policy`` in ``train/policies``, and so
+on. The declarations stand here because the build of the package compiles the kernels without torch.
+"""
+
+from __future__ import annotations
+
+from gpu_vecenv.backend.source import KERNEL_FOLDER, Program, arguments
+from gpu_vecenv.spec.arguments import Array, Nested, Number, Struct, arrays, numbers
+
+COUNTERS = Struct(
+    "GvCounters",
+    Array("seed", "uint64", "*worlds"),
+    *arrays("int32", "*worlds", "world_id", "episode", "t"),
+    Array("world", "int32", "*rows", "world of each row"),
+    Array("agent", "int32", "*rows", "agent of each row"),
+)
+"""Counters of rows: random keys and steps of worlds, and the world and the agent of each row."""
+
+DRAW = Program(
+    "draws",
+    KERNEL_FOLDER / "policy" / "draw.cu",
+    arguments(
+        Nested("draw", COUNTERS, doc="counters of the random numbers"),
+        Array("logits", "float32", "rows, columns"),
+        Array("mean", "float32", "rows, entries"),
+        Array("log_std", "float32", "entries"),
+        Array("low", "float32", "entries", "lower bounds of uniform numbers"),
+        Array("high", "float32", "entries", "upper bounds"),
+        Array("mask", "bool", "rows, mask_columns", "or null, which allows all choices"),
+        Array("first", "int32", "entries", "first column of each entry"),
+        Array("choices", "int32", "entries", "number of choices"),
+        Array("mask_first", "int32", "entries", "first column of the mask, -1 for an entry without one"),
+        Array("action", "any", "rows, entries", "int32 or float", written=True),
+        *arrays("float32", "rows", "log_prob", "entropy", written=True),
+        *numbers("int32", "rows", "entries", "columns", "mask_columns"),
+        Number("tile_rows", "int32", "rows of a tile"),
+        Number("stride", "int32", "floats of a row in scratch; 0 to read logits where they are"),
+        Number("likeliest", "int32", "1: take the likeliest action"),
+    ),
+    scratch=4096,
+    small=2048,
+)
+
+SCAN = Program(
+    "returns",
+    KERNEL_FOLDER / "returns" / "scan.cu",
+    arguments(
+        Array("reward", "float32", "steps, columns"),
+        Array("value", "float32", "steps + 1, columns"),
+        Array("final_value", "float32", "steps, columns", "or null"),
+        *arrays("bool", "steps, columns", "valid", "cut", "timed_out"),
+        Array("reward_scale", "float32", "1", "factor of rewards, which are then clipped; null leaves them as they are"),
+        Array("running", "float32", "*sums, columns", "sums of the episodes that have not ended", written=True),
+        Array("results", "float32", "*results, steps, columns", written=True),
+        Array("finished", "bool", "steps, columns", written=True),
+        *numbers("int32", "steps", "columns"),
+        *numbers("float32", "gamma", "decay", "max_reward"),
+    ),
+    (("TILE", 32),),  # columns of a team: few, so that many multiprocessors take part
+    lanes=256,
+    scratch=6400,
+)
+
+FLAGS = Struct(
+    "GvFlags",
+    Array("at", "bool", "*steps, *worlds, *agents", strided=True),
+    Number("step", "int64", "distance between two steps"),
+    *numbers("int64", "world", "agent"),
+)
+
+MASKS = Program(
+    "masks of transitions",
+    KERNEL_FOLDER / "returns" / "masks.cu",
+    arguments(
+        Nested("alive_start", FLAGS, doc="of one step: alive before the first one"),
+        Nested("agent_alive", FLAGS),
+        Nested("terminated", FLAGS),
+        Nested("truncated", FLAGS),
+        Nested("alive_reset", FLAGS, doc="alive after a reset; null: all are"),
+        *arrays("bool", "steps, columns", "valid", "cut", "timed_out", "ended", written=True, strided=True),
+        Number("step", "int64", "distance between two steps of these"),
+        Number("steps", "int32"),
+        Number("columns", "int32", "worlds times agents"),
+        Number("agents", "int32"),
+    ),
+    (("TILE", 128), ("STEPS", 8)),  # columns and steps of a team
+)
+
+CHOICES = Program(
+    "transitions with a choice",
+    KERNEL_FOLDER / "returns" / "choices.cu",
+    arguments(
+        Array("mask", "bool", "*steps, *samples, *agents, *choices", "a byte a choice", strided=True),
+        Number("step", "int64", "distance between the masks of two steps"),
+        *numbers("int64", "sample", "agent"),
+        Array("ends", "int32", "entries", "end of the choices of each masked entry"),
+        Array("valid", "bool", "rows", "the transition counts"),
+        Array("choice", "bool", "rows", "it counts, and the agent has a choice", written=True),
+        Number("rows", "int64", "transitions: steps times columns"),
+        Number("columns", "int32", "samples of a step times agents of a sample"),
+        *numbers("int32", "agents", "entries"),
+    ),
+    (("TILE", 128),),  # rows of a team
+)
+
+EFFECTS = Program(
+    "masks of policies",
+    KERNEL_FOLDER / "returns" / "effects.cu",
+    arguments(
+        Array("mask", "bool", "rows, mask_columns", "of the env, or null"),
+        Array("effects", "bool", "rows, num_groups"),
+        Array("sources", "int32", "columns", "column of `mask` that a choice depends on; -1 for none"),
+        Array("groups", "int32", "columns", "the same of `effects`"),
+        Array("out", "bool", "rows, columns", written=True),
+        Number("rows", "int64"),
+        *numbers("int32", "columns", "mask_columns", "num_groups"),
+    ),
+    (("TILE", 4096),),  # flags of a team
+)
+
+MOMENTS = Program(
+    "running statistics",
+    KERNEL_FOLDER / "returns" / "moments.cu",
+    arguments(
+        Array("samples", "float32", "rows, features", "in rows and columns of any strides", strided=True),
+        Array("valid", "bool", "rows"),
+        Array("tiles", "float64", "num_tiles * 3 * features + 1",
+              "count, mean, and sum of squares about it, of each tile; then the number of samples before", written=True),
+        *arrays("float64", "features", "mean", "var", written=True),
+        Array("num_samples", "float64", "1", written=True),
+        *arrays("float32", "features", "offset", "scale", "shift", doc="or null", written=True),
+        *numbers("int64", "rows", "row_stride", "feature_stride"),
+        *numbers("int32", "num_tiles", "features"),
+        Number("group", "int32", "features of a group"),
+        Number("is_new", "int32", "1 if the running ones are undefined and count no sample"),
+    ),
+    (("ITEMS", 128), ("DEPTH", 32)),  # sums of a team: strands of rows times features of a group; rows of a strand in a tile
+    scratch=4096,
+)  # fmt: skip
+
+STANDARDS = Program(
+    "moments of minibatches",
+    KERNEL_FOLDER / "returns" / "standards.cu",
+    arguments(
+        Array("numbers", "float32", "*samples", "of sample s at s * stride", strided=True),
+        Array("samples", "int32", "*minibatches, places", "-1 for places that are left over"),
+        Array("counts", "bool", "*samples", "false for samples to leave out; null: all count"),
+        Array("standards", "float32", "*minibatches, 2", written=True),
+        Number("stride", "int64"),
+        Number("places", "int32"),
+    ),
+    lanes=512,
+    scratch=4096,
+)
+
+PLACES = 4096
+"""Worlds in all steps of a team that looks for ends of episodes."""
+
+EPISODES = Program(
+    "returns of episodes",
+    KERNEL_FOLDER / "returns" / "episodes.cu",
+    arguments(
+        Array("sums", "float32", "2, size // worlds, rows", "return and length of a row's episode so far"),
+        Array("ended", "bool", "size // worlds, rows", "the episode of the row's world ended"),
+        Array("counted", "bool", "size // worlds, rows",
+              "an episode of the row ended that counts; with one agent in a world as `ended`"),
+        Array("agents", "int32", "agents_of_world, 2",
+              "an agent's row in the first world, and the rows from a world to the next"),
+        Array("listed", "float32", f"3, tiles * {PLACES}",
+              "return, length and agents of ended episodes, summed over the agents; those of a tile begin at its first place",
+              written=True),
+        Array("counts", "int32", "tiles", "ended episodes of a tile; later those of all tiles before it", written=True),
+        Array("totals", "float64", "3, tiles", "sums over the ended episodes of a tile", written=True),
+        Array("recent", "float32", "3, window", "the last episodes that ended, as in `listed`, the very last one first",
+              written=True),
+        Array("num_recent", "int64", "1", "how many of them there are", written=True),
+        Array("means", "float32", "4",
+              "return and length, over the episodes that ended in the rollout, and over the last ones", written=True),
+        Number("size", "int64", "places, which are worlds in all steps"),
+        Number("rows", "int64", "rows of a step"),
+        *numbers("int32", "tiles", "window", "worlds", "agents_of_world"),
+    ),
+    (("TILE", PLACES),),
+    scratch=4096,
+)  # fmt: skip
+
+METRICS = Program(
+    "means of metrics of episodes",
+    KERNEL_FOLDER / "returns" / "metrics.cu",
+    arguments(
+        Array("metrics", "float32", "*metrics, size", "of each step and world, valid where an episode ended", strided=True),
+        Number("metric", "int64", "distance between two metrics"),
+        *numbers("int64", "metric_step", "metric_world"),
+        Array("terminated", "bool", "size", "an episode ended by the rules", strided=True),
+        Array("truncated", "bool", "size", "an episode ended at the time limit", strided=True),
+        Number("flag_step", "int64", "distance between two steps"),
+        Number("flag_world", "int64"),
+        Array("totals", "float64", "*metrics, tiles, 2", "sum of a metric and number of its records", written=True),
+        Array("means", "float32", "*metrics", "NaN without a record", written=True),
+        Number("size", "int64", "places"),
+        *numbers("int32", "worlds", "tiles"),
+    ),
+    (("TILE", PLACES),),
+    scratch=4096,
+)
+
+DEAL = Program(
+    "order of minibatches",
+    KERNEL_FOLDER / "learner" / "deal.cu",
+    arguments(
+        Array("seed", "uint64", "1", "an order has the seed seed + deal + its number"),
+        Array("valid", "bool", "size", "the transition counts"),
+        Array("numbers", "int32", "size", "transitions that count, up to and with each; null if all count"),
+        Array("chosen", "int32", "size", "the transitions that count", written=True),
+        Array("index", "int64", "*orders, minibatches, places", written=True),
+        Array("used", "bool", "*orders, minibatches, places", written=True),
+        Array("samples", "int32", "*orders, minibatches, places",
+              "the transition, or -1 for a place that is left over; null to write index and used", written=True),
+        *numbers("int32", "size", "minibatches"),
+        Number("places", "int32", "places of a minibatch"),
+        Number("deal", "int32"),
+    ),
+    (("TILE", 512),),  # places or transitions of a team
+    small=2048,
+)  # fmt: skip
+
+NUM_METRICS = 12
+"""Number of ``PPO.metric_names``."""
+
+UPDATE_ENDS = Program(
+    "start and end of updates",
+    KERNEL_FOLDER / "learner" / "update_ends.cu",
+    arguments(
+        Array("log_prob", "float32", "size", "of sample b in step t at t * log_prob_step + b", strided=True),
+        Array("advantage", "float32", "size", "0 for samples that do not count, as the next two"),
+        *arrays("float32", "size", "target", "value"),
+        Array("mean", "float64", "2", "of advantages and targets that count"),
+        Array("var", "float64", "2"),
+        Array("num_samples", "float64", "1"),
+        Array("choice_mean", "float64", "*features", "of advantages of samples with a choice"),
+        Array("choice_var", "float64", "*features"),
+        Array("choice_num_samples", "float64", "1"),
+        *arrays("float32", "1", "learning_rate", "factor", "entropy_coef"),
+        Array("log_std", "float32", "entries", "or null"),
+        Array("step", "float32", "1", "number of Adam's steps"),
+        Array("numbers", "float32", "size, 4", "log-probability, value, advantage, target", written=True),
+        Array("rate", "float32", "1", "learning rate of the steps", written=True),
+        Array("scales", "float32", "2", "of the actor's and of the critic's derivatives", written=True),
+        Array("work", "float32", "num_work", "totals and other sums, and `steps`", written=True),
+        Array("stopped", "int32", "num_stopped", written=True),
+        Array("steps", "float32", "*minibatches", written=True),
+        Array("deals", "int64", "1", "deals before the update, then with it", written=True),
+        Array("metrics", "float32", f"{NUM_METRICS}", "PPO.metric_names", written=True),
+        Number("log_prob_step", "int64"),
+        *numbers("int32", "size", "samples_per_step", "entries", "num_work", "num_stopped"),
+        Number("normalize", "int32", "GV_OVER_ROLLOUT, GV_OVER_MINIBATCH, or neither"),
+        Number("value_coef", "float32"),
+        Number("scaled_to", "float32", "logarithm to base 2 of the size of scaled derivatives"),
+        Number("num_epochs", "int32", "deals of the update"),
+    ),
+    (("TILE", 256), ("OVER_ROLLOUT", 1), ("OVER_MINIBATCH", 2)),  # samples of a team; values of `normalize`
+)
+
+SEARCHED = Struct(
+    "GvChunk",
+    Array("numbers", "any", "*count", "floats of `bytes` bytes"),
+    Number("exponent", "uint64", "bits that are all 1 in an infinity and in NaN, and only there"),
+    *numbers("int32", "count", "bytes"),
+    Number("state", "int64", "the state that they belong to"),
+)
+
+FINITE = Program(
+    "search for numbers that are not finite",
+    KERNEL_FOLDER / "learner" / "finite.cu",
+    arguments(
+        Array("chunks", "GvChunk", "*chunks"),
+        Array("flags", "float32", "*states", "1 for a state with such a number, else left as it is", written=True),
+        beside=(SEARCHED,),
+    ),
+)
+
+PUBLISH = Program(
+    "metrics of iterations",
+    KERNEL_FOLDER / "learner" / "publish.cu",
+    arguments(
+        Array("metrics", "float32", "count"),
+        Array("rows", "float32", "num_rows, count", "in memory of the host", written=True),
+        Array("row", "int32", "1", "number of the row to write, then of the next one", written=True),
+        *numbers("int32", "count", "num_rows"),
+    ),
+)
+
+PROGRAMS = (DRAW, SCAN, MASKS, CHOICES, EFFECTS, MOMENTS, STANDARDS, EPISODES, METRICS, DEAL, UPDATE_ENDS, FINITE, PUBLISH)

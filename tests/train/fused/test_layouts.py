@@ -1,0 +1,68 @@
+"""Places in the memory of a block: arrays do not overlap and fit. Sizes of the arrays are counted here, row by row."""
+
+import itertools
+
+import pytest
+
+from gpu_vecenv.train.fused.program import Sizes, update_program
+
+SIZES = [
+    Sizes(4, (64, 64), "tanh", 2, (2,)),
+    Sizes(71, (64, 24, 8), "relu", 42, (21, 21), (0, 21), rows=64),
+    Sizes(3, (40,), "elu", 5, None),
+    Sizes(75, (256, 136), "tanh", 42, (21, 21), split=True),
+]
+
+
+def padded(count, multiple):
+    return next(number for number in itertools.count(0, multiple) if number >= count)
+
+
+def row(columns):
+    """Numbers of a row of a tile: at least its columns, and an odd number of eights."""
+    return next(8 * eights for eights in itertools.count(1, 2) if 8 * eights >= columns)
+
+
+def assert_apart(arrays, size):
+    """Assert that arrays, given by their first number and their size, follow each other within a memory."""
+    arrays = sorted(arrays)
+    for (first, count), (following, _) in itertools.pairwise([*arrays, (size, 0)]):
+        assert first + count <= following
+
+
+def floats_of(sizes):
+    return sum(padded(units, 16) for units in sizes.hidden) + padded(sizes.outputs, 8) + 3 * sizes.features
+
+
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+def test_floats_of_a_block_do_not_overlap(sizes):
+    update, act = sizes.update_memory, sizes.act_memory
+    outputs = sizes.rows * (sizes.outputs | 1)
+    features = sizes.features if sizes.features <= 32 and not sizes.split else 0
+    staged = 4 + (sizes.entries if sizes.entries <= 4 else 1) + features
+    ahead = update.places["AHEAD"]
+    assert ahead % 4 == 0
+    assert_apart([(0, floats_of(sizes)), (update.places["OUTPUTS"], outputs), (ahead, sizes.rows * staged + 7)], update.floats)
+    assert_apart([(0, floats_of(sizes)), (act.places["OUTPUTS"], outputs)], act.floats)
+
+
+@pytest.mark.parametrize("sizes", [sizes for sizes in SIZES if not sizes.split], ids=str)
+def test_weights_and_tiles_of_an_update_do_not_overlap(sizes):
+    widths = [padded(units, 16) for units in sizes.hidden]
+    features, last = row(padded(2 * sizes.features, 16)), padded(sizes.outputs, 16)
+    strides = [row(padded(2 * sizes.features, 16) + padded(sizes.features, 16)), *map(row, widths)]
+    arrays = [(at, width * stride) for at, width, stride in zip(sizes.weights_at[1:], widths, strides, strict=False)]
+    arrays.append((sizes.weights_at[-1], (last + padded(sizes.outputs, 8)) * strides[-1]))
+    tiles = sizes.update_memory.places["TILES"]
+    arrays.append((tiles, sizes.rows * features))
+    arrays += [(tiles + at, 2 * sizes.rows * row(width)) for at, width in zip(sizes.units_at[1:], widths, strict=False)]
+    arrays.append((tiles + sizes.units_at[-1], sizes.rows * row(last)))
+    assert_apart(arrays, sizes.update_memory.halves)
+
+
+def test_kernels_get_places_as_macros():
+    sizes = SIZES[1]
+    macros, memory = update_program(sizes).macros, sizes.update_memory
+    assert (macros["HALVES"], macros["FLOATS"], macros["AHEAD_AT"]) == (memory.halves, memory.floats, memory.places["AHEAD"])
+    assert macros["WEIGHTS_AT"] == "{" + ", ".join(map(str, sizes.weights_at)) + "}"
+    assert macros["ACTIVATION"] == "GV_RELU" and macros["RELU"] != macros["TANH"]
