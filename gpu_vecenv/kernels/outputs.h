@@ -48,23 +48,23 @@ struct GvRewards {
 
 // Loads the first addend of each partial sum. A barrier must follow the last write of agent_reward.
 GV_FN void gv_load_rewards(const GvArgs& a, const GvTeam& team, GvRewards& rewards) {
-    const gv_i32 agents = gv_num_agents(a), n = GV_REWARD_COUNT;
+    const gv_i32 agents = gv_num_agents(a), n = GV_REWARD_COUNT, sums = n < 32 ? n : 32;
     (void)agents;
     if (!gv_has_world_reward(a)) return;
-    GV_UNROLL for (gv_i32 k = 0; k * team.lanes < 32; ++k) {
+    GV_UNROLL for (gv_i32 k = 0; k * team.lanes < sums; ++k) {
         const gv_i32 p = k * team.lanes + team.lane;
-        if (p < 32 && p < n) rewards.first[k] = a.agent_reward[gv_row(a, team.world, GV_REWARD_AGENT(p))];
+        if (p < sums) rewards.first[k] = a.agent_reward[gv_row(a, team.world, GV_REWARD_AGENT(p))];
     }
 }
 
 // Adds the rewards in the order of gv_sum, and writes the reward of the world.
 GV_FN void gv_write_reward(const GvArgs& a, const GvTeam& team, const GvRewards& rewards) {
-    const gv_i32 agents = gv_num_agents(a), n = GV_REWARD_COUNT;
+    const gv_i32 agents = gv_num_agents(a), n = GV_REWARD_COUNT, sums = n < 32 ? n : 32;
     (void)agents;
     if (!gv_has_world_reward(a)) return;
-    GV_UNROLL for (gv_i32 k = 0; k * team.lanes < 32; ++k) {
+    GV_UNROLL for (gv_i32 k = 0; k * team.lanes < sums; ++k) {
         const gv_i32 p = k * team.lanes + team.lane;
-        if (p >= 32 || p >= n) continue;
+        if (p >= sums) continue;
         float partial = 0.0f + rewards.first[k];
         for (gv_i32 i = p + 32; i < n; i += 32) partial += a.agent_reward[gv_row(a, team.world, GV_REWARD_AGENT(i))];
         team.sums[p] = partial;
