@@ -145,7 +145,7 @@ def test_rollouts_choose_a_block_size_unless_one_was_set(monkeypatch):
 
 @pytest.mark.parametrize(("requested", "used", "tried", "launched"), [
     (None, {9: (56, 0)}, [9], 9),
-    (None, {9: (56, 96), 8: (64, 64), 6: (79, 0)}, [9, 8, 6], 6),
+    (None, {9: (56, 96), 8: (64, 64), 7: (72, 16), 6: (79, 0)}, [9, 8, 7, 6], 6),
     (None, {9: (56, 96), 8: (64, 0)}, [9, 8], 8),
     (96, {5: (96, 96)}, [5], 5),
 ])  # fmt: skip

@@ -26,9 +26,11 @@ MOVE = "GV_FOR(i, agents) move(a, team, scratch, i);\n    GV_ONCE set_world(a, s
 
 RACES = {
     "no barrier after moving": Fault(TAG, MOVE + "    gv_barrier(team);", MOVE, RACE),
-    "no barrier inside a sum": Fault(TAG, "gv_barrier_sums(team);\n    GV_ONCE a.reward[w]", "GV_ONCE a.reward[w]", RACE),
+    "no barrier inside a sum": Fault(
+        TAG, "gv_barrier_sums(team);\n    GV_ONCE a.reward[team.world]", "GV_ONCE a.reward[team.world]", RACE
+    ),
     "every lane counts the step": Fault(
-        TAG, "GV_ONCE a.t[w] = t;\n    gv_barrier(team);  //", "a.t[w] = t;\n    gv_barrier(team);  //", RACE
+        TAG, "GV_ONCE a.t[w] = t;\n    gv_barrier(team);\n", "a.t[w] = t;\n    gv_barrier(team);\n", RACE
     ),
     "a shared counter without an atomic": Fault(
         TAG, "return index;\n    gv_fetch_add(a.invalid_actions);",
@@ -57,7 +59,7 @@ RACES = {
 
 WRITES = {
     "a reward beyond the last agent": Fault(TAG, "i)] = reward;\n    if (i >=", "i) + 1] = reward;\n    if (i >=", OVERFLOW),
-    "an action head beyond the table": Fault(TAG, "return index >= 0 && index < n;", "return index >= 0;", f"{OVERFLOW}|SEGV"),
+    "an action head beyond the table": Fault(TAG, "return (gv_u32)index < (gv_u32)n;", "return index >= 0;", f"{OVERFLOW}|SEGV"),
     "a float too large for an integer": Fault(
         TAG, "(float)(draw.word[2] >> 30)", "(float)(gv_i32)((float)draw.word[2] * 1e9f)", "outside the range of representable"
     ),

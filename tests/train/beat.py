@@ -81,7 +81,7 @@ class Overseer(nn.Module):
         return self.worth(inputs).expand(-1, agents).flatten() + obs[:, 0]
 
 
-register_network("overseer", Overseer)
+register_network("beat.overseer", Overseer)
 
 
 class OneEyed(nn.Module):

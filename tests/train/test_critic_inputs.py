@@ -15,7 +15,7 @@ from gpu_vecenv.train.fused.applies import fused_sizes
 from gpu_vecenv.train.runner.memory import training_needs
 from gpu_vecenv.train.storage.rollout import Rollout
 
-OVERSEER = PolicyConfig(module="overseer")
+OVERSEER = PolicyConfig(module="beat.overseer")
 BEAT = TrainConfig(
     "Beat-v0", num_envs=4, total_steps=4 * 6 * 4, device="cpu", network=NetworkConfig((8,)),
     ppo=PPOConfig(num_steps=6, num_minibatches=2, num_epochs=2, bootstrap_at_time_limit=False, learning_rate=1e-2),
