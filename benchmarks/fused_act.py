@@ -21,8 +21,8 @@ from gpu_vecenv.backend.programs import launches
 from gpu_vecenv.spec.roles import Group
 from gpu_vecenv.train import NetworkConfig
 from gpu_vecenv.train.fused.act import FusedPolicy
-from gpu_vecenv.train.fused.applies import require_fused
-from gpu_vecenv.train.fused.program import act_program
+from gpu_vecenv.train.fused.eligibility import require_fused
+from gpu_vecenv.train.fused.tile_plan import act_program
 from gpu_vecenv.train.policies.build import make_policy
 from gpu_vecenv.train.policies.contract import Draw, Inputs
 

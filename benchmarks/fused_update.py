@@ -1,8 +1,8 @@
 """Time and error of the kernels of an update: ``python benchmarks/fused_update.py [--device cuda:0] [--case NAME ...]``.
 
 Prints, for each case, the time of the gradient of a minibatch, of the sum over blocks and of the step of Adam; of the three one
-after the other, as a captured graph runs them; and of all epochs of an update, with the deal of minibatches. Then the error of a
-gradient of a few rows relative to float64: of all weights, and the largest of a layer. Times are microseconds, the least of
+after the other, as a captured graph runs them; and of all epochs of an update, with the shuffle of minibatches. Then the error of
+a gradient of a few rows relative to float64: of all weights, and the largest of a layer. Times are microseconds, the least of
 several rounds.
 """
 
@@ -25,7 +25,7 @@ from gpu_vecenv.train import NetworkConfig, PPOConfig
 from gpu_vecenv.train.algorithms.ppo import PPO
 from gpu_vecenv.train.algorithms.schedules import DeviceScalars
 from gpu_vecenv.train.fused.guard import exact_gradient, kernel_gradient, relative_errors
-from gpu_vecenv.train.fused.program import update_program
+from gpu_vecenv.train.fused.tile_plan import update_program
 from gpu_vecenv.train.fused.update import FusedBackend
 from gpu_vecenv.train.policies.build import make_policy
 from gpu_vecenv.train.policies.contract import Inputs

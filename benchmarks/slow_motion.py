@@ -167,12 +167,12 @@ def train(options: Options) -> tuple[Snapshots, list[float], dict[str, Any]]:
         if not snapshots.taken:
             snapshots.take()
             note()
-        if trainer.flight.count == trainer.flight.most:
+        if trainer.pipeline.count == trainer.pipeline.most:
             trainer.finish()
         trainer.launch()
         snapshots.take()
         note()
-    while trainer.flight.count:
+    while trainer.pipeline.count:
         trainer.finish()
     ppo = trainer.config.to_options()["ppo"]
     trainer.close()

@@ -50,7 +50,7 @@ SCAN = Program(
         Array("reward", "float32", "steps, columns"),
         Array("value", "float32", "steps + 1, columns"),
         Array("final_value", "float32", "steps, columns", "or null"),
-        *arrays("bool", "steps, columns", "valid", "cut", "timed_out"),
+        *arrays("bool", "steps, columns", "valid", "episode_end", "timed_out"),
         Array("reward_scale", "float32", "1", "factor of rewards, which are then clipped; null leaves them as they are"),
         Array("running", "float32", "*sums, columns", "sums of the episodes that have not ended", written=True),
         Array("results", "float32", "*results, steps, columns", written=True),
@@ -79,7 +79,7 @@ MASKS = Program(
         Nested("terminated", FLAGS),
         Nested("truncated", FLAGS),
         Nested("alive_reset", FLAGS, doc="alive after a reset; null: all are"),
-        *arrays("bool", "steps, columns", "valid", "cut", "timed_out", "ended", written=True, strided=True),
+        *arrays("bool", "steps, columns", "valid", "episode_end", "timed_out", "ended", written=True, strided=True),
         Number("step", "int64", "distance between two steps of these"),
         Number("steps", "int32"),
         Number("columns", "int32", "worlds times agents"),
@@ -140,14 +140,14 @@ MOMENTS = Program(
     scratch=4096,
 )  # fmt: skip
 
-STANDARDS = Program(
+MINIBATCH_MOMENTS = Program(
     "moments of minibatches",
-    KERNEL_FOLDER / "returns" / "standards.cu",
+    KERNEL_FOLDER / "returns" / "minibatch_moments.cu",
     arguments(
         Array("numbers", "float32", "*samples", "of sample s at s * stride", strided=True),
         Array("samples", "int32", "*minibatches, places", "-1 for places that are left over"),
         Array("counts", "bool", "*samples", "false for samples to leave out; null: all count"),
-        Array("standards", "float32", "*minibatches, 2", written=True),
+        Array("minibatch_moments", "float32", "*minibatches, 2", written=True),
         Number("stride", "int64"),
         Number("places", "int32"),
     ),
@@ -206,11 +206,11 @@ METRICS = Program(
     scratch=4096,
 )
 
-DEAL = Program(
+SHUFFLE = Program(
     "order of minibatches",
-    KERNEL_FOLDER / "learner" / "deal.cu",
+    KERNEL_FOLDER / "learner" / "shuffle.cu",
     arguments(
-        Array("seed", "uint64", "1", "an order has the seed seed + deal + its number"),
+        Array("seed", "uint64", "1", "an order has the seed seed + shuffle + its number"),
         Array("valid", "bool", "size", "the transition counts"),
         Array("numbers", "int32", "size", "transitions that count, up to and with each; null if all count"),
         Array("chosen", "int32", "size", "the transitions that count", written=True),
@@ -220,7 +220,7 @@ DEAL = Program(
               "the transition, or -1 for a place that is left over; null to write index and used", written=True),
         *numbers("int32", "size", "minibatches"),
         Number("places", "int32", "places of a minibatch"),
-        Number("deal", "int32"),
+        Number("shuffle", "int32"),
     ),
     (("TILE", 512),),  # places or transitions of a team
     small=2048,
@@ -251,14 +251,14 @@ UPDATE_ENDS = Program(
         Array("work", "float32", "num_work", "totals and other sums, and `steps`", written=True),
         Array("stopped", "int32", "num_stopped", written=True),
         Array("steps", "float32", "*minibatches", written=True),
-        Array("deals", "int64", "1", "deals before the update, then with it", written=True),
+        Array("shuffles", "int64", "1", "shuffles before the update, then with it", written=True),
         Array("metrics", "float32", f"{NUM_METRICS}", "PPO.metric_names", written=True),
         Number("log_prob_step", "int64"),
         *numbers("int32", "size", "samples_per_step", "entries", "num_work", "num_stopped"),
         Number("normalize", "int32", "GV_OVER_ROLLOUT, GV_OVER_MINIBATCH, or neither"),
         Number("value_coef", "float32"),
         Number("scaled_to", "float32", "logarithm to base 2 of the size of scaled derivatives"),
-        Number("num_epochs", "int32", "deals of the update"),
+        Number("num_epochs", "int32", "shuffles of the update"),
     ),
     (("TILE", 256), ("OVER_ROLLOUT", 1), ("OVER_MINIBATCH", 2)),  # samples of a team; values of `normalize`
 )
@@ -281,9 +281,9 @@ FINITE = Program(
     ),
 )
 
-PUBLISH = Program(
+METRICS_TO_HOST = Program(
     "metrics of iterations",
-    KERNEL_FOLDER / "learner" / "publish.cu",
+    KERNEL_FOLDER / "learner" / "metrics_to_host.cu",
     arguments(
         Array("metrics", "float32", "count"),
         Array("rows", "float32", "num_rows, count", "in memory of the host", written=True),
@@ -292,4 +292,5 @@ PUBLISH = Program(
     ),
 )
 
-PROGRAMS = (DRAW, SCAN, MASKS, CHOICES, EFFECTS, MOMENTS, STANDARDS, EPISODES, METRICS, DEAL, UPDATE_ENDS, FINITE, PUBLISH)
+PROGRAMS = (DRAW, SCAN, MASKS, CHOICES, EFFECTS, MOMENTS, MINIBATCH_MOMENTS, EPISODES, METRICS, SHUFFLE, UPDATE_ENDS, FINITE,
+            METRICS_TO_HOST)  # fmt: skip

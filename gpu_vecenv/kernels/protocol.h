@@ -21,7 +21,8 @@ GV_FN void gv_start_from_pool(const GvArgs& a, const GvTeam& team) {
     GV_ONCE a.pool_entry[team.world] = entry;
 }
 
-// Overwrites the state by the start of the next episode. gv_take_start in single/held.h does the same with a start drawn early.
+// Overwrites the state by the start of the next episode. gv_take_start in single/register_world.h does the same with a start
+// drawn early.
 GV_FN void gv_reset_state(const GvArgs& a, const GvTeam& team) {
     const gv_i32 w = team.world;
     gv_barrier(team);  // lanes may still read the state of the previous episode

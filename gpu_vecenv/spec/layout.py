@@ -17,7 +17,7 @@ from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.spec.fields import Constant, Field, Table
 from gpu_vecenv.spec.params import Params
 from gpu_vecenv.spec.roles import Group, group_of, group_sizes
-from gpu_vecenv.spec.struct import MAX_HELD_ENTRIES, WORLD_STATE, Member, is_single, struct_members
+from gpu_vecenv.spec.struct import MAX_REGISTER_ENTRIES, WORLD_STATE, Member, is_single, struct_members
 from gpu_vecenv.spec.validation import abbreviated, require_part
 
 MODULES = (("gv_step", "gv_reset", "gv_observe", "gv_copy"), ("gv_rollout",))
@@ -68,7 +68,7 @@ class Layout:
             raise ParameterError(f"{self.spec.name}: a world holds 1 to {MAX_AGENTS} agents, got {got}.")
         if self.role_counts.get(self.spec.reward_role or "") == 0:
             raise ParameterError(f"{self.spec.name}: reward_role {self.spec.reward_role!r} must have an agent, got none.")
-        most = MAX_HELD_ENTRIES if is_single(self.spec) else MAX_ENTRIES
+        most = MAX_REGISTER_ENTRIES if is_single(self.spec) else MAX_ENTRIES
         if self.spec.has_role_arrays and not self.by_role and len(self.spec.roles) > 1:
             raise SpecError(
                 f"{self.spec.name}: with these parameters no role has spaces of its own, which an env may do that has one role; "

@@ -62,10 +62,10 @@ SELDOM_READ = ("seed", "world_id", "pool_entry")
 C_TYPES = {"float32": "float", "float64": "double", "int32": "gv_i32", "int64": "gv_i64", "bool": "gv_i32", "int8": "gv_i8",
            "uint8": "gv_u8", "uint16": "gv_u16", "uint64": "gv_u64"}  # fmt: skip
 
-MAX_HELD = 256
+MAX_REGISTER_NUMBERS = 256
 """Maximum length of the state of a world that a lane holds in variables: about the number of its registers."""
 
-MAX_HELD_ENTRIES = 64
+MAX_REGISTER_ENTRIES = 64
 """Maximum entries of an action in single-agent worlds, which hold them in variables."""
 
 
@@ -80,7 +80,7 @@ def is_single(spec: EnvSpec) -> bool:
     if spec.has_role_arrays or spec.lanes or spec.roles[0].masked or spec.roles[0].effects:
         return False
     lengths = [math.prod(n for n in field.shape if isinstance(n, int)) for field in spec.all_state]
-    return sum(lengths) <= MAX_HELD and all(isinstance(n, int) for field in spec.state for n in field.shape)
+    return sum(lengths) <= MAX_REGISTER_NUMBERS and all(isinstance(n, int) for field in spec.state for n in field.shape)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import functools
 import pytest
 import torch
 
-from gpu_vecenv.train.algorithms.deal import choose, deal, deal_samples
+from gpu_vecenv.train.algorithms.shuffle import choose, shuffle, shuffle_samples
 from gpu_vecenv.train.returns.episodes import EpisodeStats
 from gpu_vecenv.train.returns.masks import transition_masks
 from gpu_vecenv.train.returns.moments import Moments, Normal, merge, moments
@@ -30,7 +30,7 @@ def unused(rows, agents, device):
     return EpisodeStats(rows, agents=agents).to(device)
 
 
-def results(reward, value, valid, cut, timed_out, sums):
+def results(reward, value, valid, episode_end, timed_out, sums):
     """Return results of all kernels, on the device of the arrays."""
     running, sums = sums[0].clone(), sums.clone()
     normal = Normal(*(torch.zeros(1, device=reward.device) for _ in range(3)))
@@ -42,18 +42,18 @@ def results(reward, value, valid, cut, timed_out, sums):
         copy.deepcopy(unused(rows, agents, reward.device)) for agents in (None, (1, 2) if rows % 3 == 0 else (rows,))
     )
     return (
-        *advantages(reward, value, reward + 1.0, (valid, cut, timed_out), 0.99, 0.95),
-        *advantages(reward, value, None, (valid, cut, timed_out), 0.99, 0.95, torch.full((), 7.0, device=reward.device)),
-        *transition_masks(valid[0], valid, cut, timed_out, cut),
-        *(each.update(reward, cut, valid).nan_to_num(nan=7.0) for each in (stats, by_world) for _ in range(2)),
+        *advantages(reward, value, reward + 1.0, (valid, episode_end, timed_out), 0.99, 0.95),
+        *advantages(reward, value, None, (valid, episode_end, timed_out), 0.99, 0.95, torch.full((), 7.0, device=reward.device)),
+        *transition_masks(valid[0], valid, episode_end, timed_out, episode_end),
+        *(each.update(reward, episode_end, valid).nan_to_num(nan=7.0) for each in (stats, by_world) for _ in range(2)),
         *stats.state_dict().values(), *by_world.state_dict().values(),
-        deal_samples(choose(valid.flatten()), 4, seed, 1, 3),
-        discounted_returns(reward, valid, cut, 0.99, running),
-        *episode_sums(reward, valid, cut, sums),
+        shuffle_samples(choose(valid.flatten()), 4, seed, 1, 3),
+        discounted_returns(reward, valid, episode_end, 0.99, running),
+        *episode_sums(reward, valid, episode_end, sums),
         running, sums, *statistics, *normal,
         *moments(reward, torch.ones_like(valid[:, 0])),
-        *deal(choose(valid.flatten()), 4, seed),
-        *deal(choose(valid.flatten(), True), 3, seed),
+        *shuffle(choose(valid.flatten()), 4, seed),
+        *shuffle(choose(valid.flatten(), True), 3, seed),
     )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from gpu_vecenv.envs.tag.spec import SPEC as TAG
 from gpu_vecenv.spec.arguments import program_header
 from gpu_vecenv.spec.header import args_header
 from gpu_vecenv.train.fused.arguments import UPDATE_ARGS
-from gpu_vecenv.train.fused.program import Sizes, update_program
+from gpu_vecenv.train.fused.tile_plan import Sizes, update_program
 from tests.kernels.nvrtc import compile_text
 from tests.roles.harvest import SPEC as HARVEST
 from tests.roles.shared import SPEC as POT

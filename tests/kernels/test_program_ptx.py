@@ -11,18 +11,18 @@ from gpu_vecenv.backend.programs import program_options
 from gpu_vecenv.backend.source import kernel_source
 from gpu_vecenv.backend.trainer_programs import (
     CHOICES,
-    DEAL,
     DRAW,
     EFFECTS,
     EPISODES,
     FINITE,
     MASKS,
     METRICS,
+    METRICS_TO_HOST,
+    MINIBATCH_MOMENTS,
     MOMENTS,
     PROGRAMS,
-    PUBLISH,
     SCAN,
-    STANDARDS,
+    SHUFFLE,
     UPDATE_ENDS,
 )
 from tests.kernels.nvrtc import compile_text
@@ -35,16 +35,16 @@ KERNELS = {
     CHOICES: ["gv_choices"],
     EFFECTS: ["gv_limit"],
     MOMENTS: ["gv_merge", "gv_moments"],
-    STANDARDS: ["gv_standards"],
+    MINIBATCH_MOMENTS: ["gv_minibatch_moments"],
     EPISODES: ["gv_list", "gv_take"],
     METRICS: ["gv_metric_means", "gv_metric_sums"],
-    DEAL: ["gv_choose", "gv_deal"],
+    SHUFFLE: ["gv_choose", "gv_shuffle"],
     UPDATE_ENDS: ["gv_begin", "gv_end"],
     FINITE: ["gv_search"],
-    PUBLISH: ["gv_publish"],
+    METRICS_TO_HOST: ["gv_metrics_to_host"],
 }
-DOUBLE = (MOMENTS, STANDARDS, EPISODES, METRICS, UPDATE_ENDS)
-IN_SCRATCH = (DRAW, SCAN, MOMENTS, STANDARDS, EPISODES, METRICS)
+DOUBLE = (MOMENTS, MINIBATCH_MOMENTS, EPISODES, METRICS, UPDATE_ENDS)
+IN_SCRATCH = (DRAW, SCAN, MOMENTS, MINIBATCH_MOMENTS, EPISODES, METRICS)
 
 
 def test_a_compiler_without_a_word_leaves_bytes_of_one_character_alone():

@@ -54,13 +54,13 @@ def advantages(reward, value, final_value, alive_before, alive_after, terminated
     return advantage, advantage + value[:-1]
 
 
-def scaled(reward, valid, cut, gamma, limit=10.0):
+def scaled(reward, valid, episode_end, gamma, limit=10.0):
     """Return rewards divided by the deviation of the discounted returns of all rows, clipped; (T, n) each."""
     returns, total = np.zeros_like(reward), np.zeros(reward.shape[1])
     for t in range(len(reward)):
         total = np.where(valid[t], reward[t], 0.0) + gamma * total
         returns[t] = total
-        total = np.where(cut[t] | ~valid[t], 0.0, total)
+        total = np.where(episode_end[t] | ~valid[t], 0.0, total)
     return np.clip(np.where(valid, reward, 0.0) / returns[valid].std(), -limit, limit)
 
 
@@ -126,8 +126,8 @@ def loss_and_gradients(actor, critic, batch, head, clip, value_coef, entropy_coe
     log_prob, entropy, to_outputs = head(outputs)
     log_ratio = log_prob - batch["log_prob"]
     ratio = np.exp(log_ratio)
-    free, held = ratio * batch["advantage"], np.clip(ratio, 1 - clip, 1 + clip) * batch["advantage"]
-    to_log_prob = np.where(choice & (free <= held), -ratio * batch["advantage"] / choices, 0.0)
+    free, clipped = ratio * batch["advantage"], np.clip(ratio, 1 - clip, 1 + clip) * batch["advantage"]
+    to_log_prob = np.where(choice & (free <= clipped), -ratio * batch["advantage"] / choices, 0.0)
     gradient, to_log_std = to_outputs(to_log_prob, np.where(choice, -entropy_coef / choices, 0.0))
     critic_inputs, value = forward(critic, batch["obs"])
     value = value[:, 0]
@@ -140,6 +140,6 @@ def loss_and_gradients(actor, critic, batch, head, clip, value_coef, entropy_coe
         error = np.maximum(error, worse)
     gradients = backward(actor, inputs, gradient)
     gradients += backward(critic, critic_inputs, (value_coef * to_value / rows)[:, None])
-    of_policy = -np.minimum(free, held), entropy, ratio - 1 - log_ratio, np.abs(ratio - 1) > clip
+    of_policy = -np.minimum(free, clipped), entropy, ratio - 1 - log_ratio, np.abs(ratio - 1) > clip
     terms = [x[choice].sum() / choices for x in of_policy]
     return (terms[0], 0.5 * error.mean(), *terms[1:]), gradients, to_log_std

@@ -101,7 +101,7 @@ def case(action=ACTIONS[1], shared=False, masked=(), normalize=False, off=0.3, s
         log_prob=torch.stack(log_probs),
         reward=scale * numbers(T, *shape),
         valid=before,
-        cut=terminated | truncated | ~(before & after),
+        episode_end=terminated | truncated | ~(before & after),
         ended=terminated | truncated,
         timed_out=truncated & ~terminated & before & after,
         mask=mask,

@@ -14,7 +14,7 @@ from test_policy_rows import PAIRS, agents_of
 from gpu_vecenv import TIME_LIMIT, EnvSpec, Field, Role
 from gpu_vecenv.train import NetworkConfig, PPOConfig, TrainConfig, Trainer, evaluate, export_policy
 from gpu_vecenv.train.errors import ConfigError
-from gpu_vecenv.train.fused.applies import fused_sizes
+from gpu_vecenv.train.fused.eligibility import fused_sizes
 from gpu_vecenv.train.policies.build import make_policy
 from gpu_vecenv.train.policies.contract import Inputs
 from gpu_vecenv.train.policies.networks import WorldSpec

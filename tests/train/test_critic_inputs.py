@@ -11,7 +11,7 @@ from torch import nn
 from gpu_vecenv.train import NetworkConfig, PolicyConfig, PPOConfig, TrainConfig, Trainer, evaluate, export_policy
 from gpu_vecenv.train.config import resolve
 from gpu_vecenv.train.errors import ConfigError, PolicyMapError
-from gpu_vecenv.train.fused.applies import fused_sizes
+from gpu_vecenv.train.fused.eligibility import fused_sizes
 from gpu_vecenv.train.runner.memory import training_needs
 from gpu_vecenv.train.storage.rollout import Rollout
 

@@ -19,7 +19,7 @@ from gpu_vecenv.cli import train as commands
 from gpu_vecenv.cli.learned import learned_lines
 from gpu_vecenv.train import NetworkConfig, PPOConfig, TrainConfig, Trainer, evaluate
 from gpu_vecenv.train.fused.act import FusedPolicy
-from gpu_vecenv.train.fused.applies import require_fused
+from gpu_vecenv.train.fused.eligibility import require_fused
 from gpu_vecenv.train.fused.rollout import whole_rollout
 from gpu_vecenv.train.returns.metrics import mean_metrics
 from gpu_vecenv.train.run_folder.matches import read_matches, save_matches
@@ -169,7 +169,7 @@ def test_a_fused_policy_collects_the_same_metrics_in_one_launch_and_step_by_step
         collector, policy = trainer.parts.collector, trainer.policies["agent"]
         at = torch.device(trainer.env.device)
         fused = FusedPolicy(policy, require_fused(policy, at), at)
-        collector.turns = [(fused, turns) for _, turns in collector.turns]
+        collector.step_views = [(fused, views) for _, views in collector.step_views]
         collector.whole = whole_rollout(trainer.env, trainer.parts.rollout, fused) if whole else None
         for _ in range(2):
             collector.collect()

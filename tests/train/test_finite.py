@@ -35,9 +35,9 @@ def test_every_pattern_of_bits_is_judged_as_by_torch(dtype):
 def test_a_number_is_found_in_any_chunk_of_its_state(size, place):
     x = torch.full((size,), torch.finfo(torch.float32).max)
     assert found([x, x.double()], [], [x.half().fill_(1.0)]) == [0.0, 0.0, 0.0]
-    spoiled = x.clone()
-    spoiled[place] = -math.inf
-    assert found([x], [x, spoiled], [x]) == [0.0, 1.0, 0.0]
+    nonfinite = x.clone()
+    nonfinite[place] = -math.inf
+    assert found([x], [x, nonfinite], [x]) == [0.0, 1.0, 0.0]
 
 
 def test_gaps_between_numbers_are_not_read():

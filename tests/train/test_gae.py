@@ -111,7 +111,7 @@ def test_the_state_after_a_step_tells_who_takes_part_in_the_next_episode():
 def test_an_absent_agent_does_not_time_out():
     one = torch.ones(1, 1, dtype=torch.bool)
     masks = transition_masks(~one[0], one, ~one, one)
-    assert (masks.valid.item(), masks.cut.item(), masks.timed_out.item()) == (False, True, False)
+    assert (masks.valid.item(), masks.episode_end.item(), masks.timed_out.item()) == (False, True, False)
 
 
 def test_an_agent_that_died_in_the_step_of_the_time_limit_is_not_bootstrapped():

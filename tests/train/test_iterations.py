@@ -8,7 +8,7 @@ import torch
 from dispatched import HostReads
 
 from gpu_vecenv.train import ConfigError, NetworkConfig, PolicyConfig, PPOConfig, TrainConfig, Trainer
-from gpu_vecenv.train.algorithms.deal import choose, deal
+from gpu_vecenv.train.algorithms.shuffle import choose, shuffle
 from gpu_vecenv.train.config import small_tag
 from gpu_vecenv.train.run_folder.metrics import read_metrics
 
@@ -127,8 +127,8 @@ def test_an_iteration_reads_nothing_on_the_host(config):
     trainer.train(iterations=1)  # the optimiser makes its moments
     with HostReads():
         for number in range(3):
-            trainer.flight.launch(number)
-            trainer.flight.finish()
+            trainer.pipeline.launch(number)
+            trainer.pipeline.finish()
 
 
 def test_metrics_are_read_once_an_iteration(monkeypatch):
@@ -154,7 +154,7 @@ def test_policies_and_seeds_have_orders_of_minibatches_of_their_own():
     transitions, orders = choose(torch.ones(80, dtype=torch.bool)), set()
     for seed in (0, 1):
         for algorithm in Trainer(dataclasses.replace(TAG, seed=seed), quiet=True).parts.algorithms.values():
-            orders.add(tuple(deal(transitions, 2, algorithm.deals)[0].flatten().tolist()))
+            orders.add(tuple(shuffle(transitions, 2, algorithm.shuffles)[0].flatten().tolist()))
     assert len(orders) == 4
 
 

@@ -107,7 +107,7 @@ def test_the_estimate_is_what_a_run_takes_on_a_gpu(config, way):
 
 def test_a_rollout_that_does_not_fit_is_refused_before_it_is_made(monkeypatch, tmp_path):
     monkeypatch.setattr(TorchMemory, "free_bytes", lambda memory: 80_000)
-    monkeypatch.setattr(trainer_module, "Parts", lambda *arguments: 1 / 0)
+    monkeypatch.setattr(trainer_module, "RunState", lambda *arguments: 1 / 0)
     text = (
         r"WarpCartPole-v1: training with 512 worlds and 8 steps in a rollout needs about .* MB on cpu \(env 0.0, rollout 0.2, "
         r"networks, .*, samples and update, at most .*\), and 0.1 MB were free; take fewer num_envs, .* --train prints this"
@@ -127,7 +127,7 @@ def test_an_allocation_that_fails_names_what_training_needs(monkeypatch, error, 
         raise error
 
     if when == "made":
-        monkeypatch.setattr(trainer_module, "Parts", fail)
+        monkeypatch.setattr(trainer_module, "RunState", fail)
     else:
         monkeypatch.setattr(Trainer, "finish", fail)
     with pytest.raises(OutOfMemoryError, match="needs about .* MB on cpu .*; take fewer num_envs") as raised:

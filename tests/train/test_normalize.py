@@ -87,16 +87,16 @@ def test_loaded_statistics_normalise_with_the_same_bits():
     np.testing.assert_allclose(first.scale, 1.0 / samples.double().std(0, correction=0), rtol=1e-6)
 
 
-def scaled_by(norm, reward, valid, cut):
+def scaled_by(norm, reward, valid, episode_end):
     """Return the rewards that an update with these statistics uses."""
-    norm.update(reward, valid, cut)
+    norm.update(reward, valid, episode_end)
     value = torch.zeros(len(reward) + 1, *reward.shape[1:])
-    return advantages(reward, value, None, (valid, cut, cut & False), 0.0, 0.0, norm.scale).advantage
+    return advantages(reward, value, None, (valid, episode_end, episode_end & False), 0.0, 0.0, norm.scale).advantage
 
 
 @pytest.mark.parametrize("shape", [(2,), (1, 2)])
 def test_reward_scale_is_the_deviation_of_discounted_returns(shape):
-    """Across rollouts, with cuts, and with agents that leave; what they would get later is NaN."""
+    """Across rollouts, with ends of episodes, and with agents that leave; what they would get later is NaN."""
     g = torch.Generator().manual_seed(1)
     norm, gamma = RewardNorm(shape, 0.9), 0.9
     returns, running, living = [], [0.0, 0.0], [True, True]

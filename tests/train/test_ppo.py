@@ -199,19 +199,19 @@ def test_a_value_that_moved_is_clipped_like_in_numpy(shared):
 def test_minibatches_and_their_advantages_equal_those_of_numpy(monkeypatch, over, shared):
     one = case(shared=shared)
     config = dataclasses.replace(PLAIN, num_minibatches=3, normalize_advantages=over)
-    dealt, gradients, deal = [], [], module.deal
+    shuffled, gradients, shuffle = [], [], module.shuffle
 
     def recorded(*arguments):
-        dealt.append(deal(*arguments))
-        return dealt[-1]
+        shuffled.append(shuffle(*arguments))
+        return shuffled[-1]
 
-    monkeypatch.setattr(module, "deal", recorded)
+    monkeypatch.setattr(module, "shuffle", recorded)
     ppo = ppo_of(one, config)
     step = ppo.adam.step
 
-    def kept(gate):
+    def kept(mask):
         gradients.append(torch.cat([x.grad.flatten() for x in one.policy.parameters()]).clone())
-        return step(gate)
+        return step(mask)
 
     ppo.adam.step = kept
     learn(one, config, rate=0.0, ppo=ppo)
@@ -219,7 +219,7 @@ def test_minibatches_and_their_advantages_equal_those_of_numpy(monkeypatch, over
     valid = one.samples.valid.numpy().reshape(T, -1)
     if over == "rollout":
         advantage = (advantage - advantage[valid].mean()) / advantage[valid].std()
-    ((index, used),) = dealt
+    ((index, used),) = shuffled
     for number, got in enumerate(gradients):
         mine = np.zeros(T * one.samples.reward.shape[1], bool)
         mine[index[number][used[number]].numpy()] = True

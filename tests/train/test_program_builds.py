@@ -12,7 +12,7 @@ from gpu_vecenv.backend import programs
 from gpu_vecenv.backend.compiler import LEVELS, compile_object, cpu_level
 from gpu_vecenv.backend.programs import CpuProgram
 from gpu_vecenv.spec.roles import Group
-from gpu_vecenv.train.algorithms import deal
+from gpu_vecenv.train.algorithms import shuffle
 from gpu_vecenv.train.returns import choices, effects, episodes, masks, metrics, moments, scan
 
 
@@ -20,26 +20,26 @@ def results(steps=40, rows=700):
     """Return results of all kernels."""
     g = torch.Generator().manual_seed(0)
     reward, value = torch.randn(steps, rows, generator=g), torch.randn(steps + 1, rows, generator=g)
-    valid, cut, timed_out = (torch.rand(steps, rows, generator=g) < share for share in (0.8, 0.1, 0.05))
+    valid, episode_end, timed_out = (torch.rand(steps, rows, generator=g) < share for share in (0.8, 0.1, 0.05))
     running, sums = torch.randn(rows, generator=g), torch.ones(3, rows)
     stats, by_world = episodes.EpisodeStats(rows, 200), episodes.EpisodeStats(rows, 200, [2, 1, 4])
     wide = torch.randn(3000, 37, generator=g)
     return (
-        *scan.advantages(reward, value, -reward, (valid, cut, timed_out), 0.9, 0.8),
-        scan.discounted_returns(reward, valid, cut, 0.9, running),
-        *scan.episode_sums(reward, valid, cut, sums),
-        *(each.update(reward, cut, valid) for each in (stats, by_world) for _ in range(2)),
+        *scan.advantages(reward, value, -reward, (valid, episode_end, timed_out), 0.9, 0.8),
+        scan.discounted_returns(reward, valid, episode_end, 0.9, running),
+        *scan.episode_sums(reward, valid, episode_end, sums),
+        *(each.update(reward, episode_end, valid) for each in (stats, by_world) for _ in range(2)),
         *stats.state_dict().values(), *by_world.state_dict().values(),
-        *masks.transition_masks(valid[0], valid, cut, timed_out, cut),
+        *masks.transition_masks(valid[0], valid, episode_end, timed_out, episode_end),
         choices.have_choice(wide.gt(1.0).view(2, 1500, 37), (1, 30, 6), valid.view(-1)[:3000].view(2, 1500)),
         limited(wide > 0.5),
-        metrics.mean_metrics(value[:-1].view(2, -1, rows), cut[: steps // 2], timed_out[: steps // 2]),
+        metrics.mean_metrics(value[:-1].view(2, -1, rows), episode_end[: steps // 2], timed_out[: steps // 2]),
         running, sums,
         *moments.moments(reward.view(-1, 1), valid.flatten()),
         *moments.moments(wide, torch.ones(3000, dtype=torch.bool)),
-        *deal.deal(deal.choose(valid.flatten()), 3, torch.tensor(7)),
-        *deal.deal(deal.choose(valid.flatten(), True), 3, torch.tensor(8)),
-        deal.deal_samples(deal.choose(valid.flatten()), 3, torch.tensor(9), 1, 4),
+        *shuffle.shuffle(shuffle.choose(valid.flatten()), 3, torch.tensor(7)),
+        *shuffle.shuffle(shuffle.choose(valid.flatten(), True), 3, torch.tensor(8)),
+        shuffle.shuffle_samples(shuffle.choose(valid.flatten()), 3, torch.tensor(9), 1, 4),
     )  # fmt: skip
 
 

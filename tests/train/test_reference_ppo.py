@@ -12,7 +12,7 @@ from reference_ppo import ReferencePPO
 from replay import Replay
 
 from gpu_vecenv.train import NetworkConfig, PolicyConfig, PPOConfig, TrainConfig, Trainer
-from gpu_vecenv.train.algorithms.deal import choose, deal
+from gpu_vecenv.train.algorithms.shuffle import choose, shuffle
 from gpu_vecenv.train.fused.update import FusedBackend
 from tests.devices import DEVICES
 
@@ -97,19 +97,19 @@ def weights(policy):
     return np.concatenate([numbers(named[name]).ravel() for name in names])
 
 
-def orders_of(before, deals, config, by_world):
-    """Return the minibatches of each epoch that the trainer deals, each bool (T, N, a).
+def orders_of(before, shuffles, config, by_world):
+    """Return the minibatches of each epoch that the trainer shuffles, each bool (T, N, a).
 
     Args:
         before: bool (T, N, a), the transitions that count.
-        deals: state of the deals before the update.
+        shuffles: state of the shuffles before the update.
         config: settings of PPO.
         by_world: a minibatch has worlds with all their agents.
     """
     counts = before.any(-1) if by_world else before
-    found, transitions = [], choose(torch.tensor(counts.ravel(), device=deals.device))
+    found, transitions = [], choose(torch.tensor(counts.ravel(), device=shuffles.device))
     for epoch in range(config.num_epochs):
-        index, used = (x.cpu().numpy() for x in deal(transitions, config.num_minibatches, deals, epoch + 1))
+        index, used = (x.cpu().numpy() for x in shuffle(transitions, config.num_minibatches, shuffles, epoch + 1))
         order = np.zeros((config.num_minibatches, counts.size), bool)
         for minibatch, at, use in zip(order, index, used, strict=True):
             minibatch[at[use]] = True
@@ -170,11 +170,11 @@ def test_iterations_are_those_of_the_reference(name, algorithm, device):
     replay, episodes, seen = Replay(trainer.config), {role: Episodes() for role in references}, set()
     few = True
     for iteration in range(ITERATIONS):
-        deals = {role: own.deals.clone() for role, own in trainer.parts.algorithms.items()}
+        shuffles = {role: own.shuffles.clone() for role, own in trainer.parts.algorithms.items()}
         metrics = trainer.train(iterations=1)
         for role, t in replay.rollout(actions_of(trainer)).items():
             reference = references[role]
-            orders = orders_of(t.before, deals[role], reference.config, t.shared is not None)
+            orders = orders_of(t.before, shuffles[role], reference.config, t.shared is not None)
             want = reference.iterate(t, orders, iteration / (2 * ITERATIONS))
             seen |= events(t, want, reference.config)
             few = few and want["choice_fraction"] < 0.4

@@ -152,7 +152,7 @@ def test_the_best_return_starts_anew_if_something_else_is_measured(config, tmp_p
     with contextlib.closing(Trainer.resume(saved, quiet=True, **changes)) as resumed:
         assert (resumed.best.value, resumed.best.evaluations_since) == ((1e6, 7) if kept else (-math.inf, 0))
         resumed.train(iterations=1)
-        assert resumed.trial.latest_is_best != kept
+        assert resumed.periodic_evaluation.latest_is_best != kept
 
 
 def test_the_options_in_a_runs_folder_are_those_in_force(given, tmp_path):

@@ -15,7 +15,7 @@ def everything(steps):
     reward, flags = torch.zeros(steps, 4, 3), torch.zeros(steps, 4, 3, dtype=torch.bool)
     masks = transition_masks(flags[0], flags, flags, flags, flags)
     rewards = RewardNorm((4, 3), 0.9).to(reward.device)
-    rewards.update(reward, masks.valid, masks.cut)
+    rewards.update(reward, masks.valid, masks.episode_end)
     found = gae(reward, torch.zeros(steps + 1, 4, 3), reward, masks, 0.9, 0.8, rewards.scale)
     means = EpisodeStats((4, 3)).to(reward.device).update(reward, flags, masks.valid)
     norm = RunningNorm((2,)).to(reward.device)

@@ -32,7 +32,7 @@ from gpu_vecenv.train import (
 from gpu_vecenv.train.algorithms.contract import Algorithm
 from gpu_vecenv.train.config import resolve
 from gpu_vecenv.train.errors import ConfigError
-from gpu_vecenv.train.fused.applies import fused_sizes
+from gpu_vecenv.train.fused.eligibility import fused_sizes
 from gpu_vecenv.train.policies.contract import Inputs
 from gpu_vecenv.train.runner.build import make_env
 from gpu_vecenv.train.runner.evaluation import play
@@ -60,7 +60,7 @@ class Sequences(Algorithm):
             obs = {name: x[t] for name, x in samples.obs.items()} if isinstance(samples.obs, dict) else samples.obs[t]
             inputs = Inputs(obs, None if samples.mask is None else samples.mask[t], state=state)
             evaluated, state = self.policy.evaluate_with_state(inputs, samples.action[t])
-            valid, cut = samples.valid[t], samples.cut[t].unsqueeze(-1)
+            valid, cut = samples.valid[t], samples.episode_end[t].unsqueeze(-1)
             mismatch += torch.where(valid, (evaluated.log_prob - samples.log_prob[t]).abs(), 0.0).sum().detach()
             loss = loss + torch.where(valid, (evaluated.value - samples.reward[t]).square(), 0.0).sum()
             state = torch.where(cut, 0.0, state)
@@ -112,7 +112,7 @@ def watched(collector, name):
     Returns:
         Numbers of rows that were compared, of those after the first step of an episode, and of those out of the game.
     """
-    rows = next(turns[0]._rows for _, turns in collector.turns if turns[0]._rows.states is collector._states[name])
+    rows = next(views[0]._rows for _, views in collector.step_views if views[0]._rows.states is collector._states[name])
     env, step, seen = collector.env, collector.env.step, [0, 0, 0]
     world, agent = (x.long() for x in rows.world_and_agent())
 
@@ -172,7 +172,7 @@ def test_samples_tell_where_states_begin(steps):
         samples, state = rows.samples(), rows.samples().state[:, 0]
         for t, count in enumerate(counts):
             assert torch.equal(count, state)
-            state = torch.where(samples.cut[t], 0.0, state + 1)
+            state = torch.where(samples.episode_end[t], 0.0, state + 1)
         begun += int((samples.state[:, 0] > 0).sum())
         assert torch.equal(rows.states.now[:, 0], state)
     assert begun > 5
@@ -279,7 +279,7 @@ def test_a_rollout_with_states_has_fixed_addresses_and_no_host_reads():
         with HostReads():
             collector.collect()
         found.append([x.data_ptr() for states in collector._states.values() for x in (states.now, states.first)])
-        assert [turns[t].inputs().state.data_ptr() for _, turns in collector.turns for t in (0, 6)] == [
+        assert [views[t].inputs().state.data_ptr() for _, views in collector.step_views for t in (0, 6)] == [
             states.now.data_ptr() for states in collector._states.values() for _ in range(2)
         ]
     assert found[0] == found[1] == found[2]
@@ -295,8 +295,8 @@ def test_a_policy_without_a_state_costs_no_operation():
             collector.rollout.alive_start.copy_(collector.rollout.alive_next[-1])
             trainer.env.rewind()
             for t in range(7):
-                for policy, turns in collector.turns:
-                    policy.act(turns[t].inputs(), turns[t].draw)
+                for policy, views in collector.step_views:
+                    policy.act(views[t].inputs(), views[t].draw)
                 trainer.env.step(collector.rollout.groups[0].action[t])
                 collector.rollout.alive_next[t].copy_(collector.alive)
 
@@ -383,8 +383,8 @@ def test_networks_with_a_wrong_state_are_refused(case):
 
 def test_an_actor_must_return_the_state_it_is_given():
     trainer = Trainer(FROZEN, quiet=True)
-    (left, turns), (right, others) = trainer.parts.collector.turns
-    for policy, own, said in ((left, turns, "expected a state"), (right, others, "expected no state")):
+    (left, views), (right, others) = trainer.parts.collector.step_views
+    for policy, own, said in ((left, views, "expected a state"), (right, others, "expected no state")):
         draw, inputs = own[0].draw, own[0].inputs()
         results = policy.act(inputs, draw)
         wrong = results[:2] if len(results) == 3 else (*results, torch.zeros(6, 3))

@@ -169,7 +169,7 @@ def test_a_run_can_be_resumed_from_its_start(config, tmp_path):
 
 @pytest.mark.parametrize(("seconds", "saves"), [(0.0, [0, 1, 2, 3, 3]), (1e9, [0, 3])])
 def test_checkpoints_are_saved_by_time_too(config, tmp_path, monkeypatch, seconds, saves):
-    monkeypatch.setattr("gpu_vecenv.train.runner.flight.CHECKPOINT_S", seconds)
+    monkeypatch.setattr("gpu_vecenv.train.runner.pipeline.CHECKPOINT_S", seconds)
     trainer = Trainer(dataclasses.replace(config, out=str(tmp_path)), quiet=True)
     saved, save = [], trainer.save
     trainer.save = lambda: saved.append(trainer.iteration) or save()

@@ -1,4 +1,4 @@
-"""PPO's updates: gates of weights and moments, the divergence, the learning rate, and what must not count."""
+"""PPO's updates: masks of weights and moments, the divergence, the learning rate, and what must not count."""
 
 import copy
 import dataclasses
@@ -10,9 +10,9 @@ from dispatched import HostReads, idle_kernels
 from policy_cases import ACTIONS
 from ppo_cases import PLAIN, WORLDS, T, case, learn, ppo_of, scalars, weights
 
-from gpu_vecenv.train.algorithms import gated_adam
-from gpu_vecenv.train.algorithms.gated_adam import GatedAdam
+from gpu_vecenv.train.algorithms import masked_adam
 from gpu_vecenv.train.algorithms.loss import Minibatch, PPOLoss, masked_mean, masked_variance
+from gpu_vecenv.train.algorithms.masked_adam import MaskedAdam
 from gpu_vecenv.train.algorithms.ppo import PPO
 from gpu_vecenv.train.algorithms.schedules import DeviceScalars
 from gpu_vecenv.train.policies.contract import Inputs
@@ -41,8 +41,8 @@ def steps_of(one, config, **given):
     ppo = ppo_of(one, config)
     seen, step = [], ppo.adam.step
 
-    def noted(gate):
-        result = step(gate)
+    def noted(mask):
+        result = step(mask)
         seen.append(bool(result[1]))
         return result
 
@@ -108,7 +108,7 @@ def test_an_epoch_whose_mean_divergence_exceeds_the_target_is_the_last(schedule)
         assert metrics == want
 
 
-def test_the_next_update_starts_with_an_open_gate():
+def test_the_next_update_starts_with_a_true_mask():
     one, config = case(off=0.0), dataclasses.replace(EPOCHS, target_kl=1e-9)
     ppo, metrics = learn(one, config)
     assert metrics["updates"] == 4
@@ -145,7 +145,7 @@ def test_the_bounds_of_the_adaptive_rate_contain_the_rate_of_the_start(rate, tar
 def nothing_valid(one):
     one.samples.valid = torch.zeros_like(one.samples.valid)
     one.samples.timed_out = torch.zeros_like(one.samples.valid)
-    one.samples.cut = torch.ones_like(one.samples.valid)
+    one.samples.episode_end = torch.ones_like(one.samples.valid)
     return one
 
 
@@ -192,7 +192,7 @@ def disturb(one, value):
     own = samples.obs["own"] if isinstance(samples.obs, dict) else samples.obs
     own[:-1][ignored] = value
     last = own[-1]  # read after an episode's end only if the agent is alive, so leave living ones
-    last[samples.cut[-1]] = value
+    last[samples.episode_end[-1]] = value
     final = samples.final_obs["own"] if isinstance(samples.final_obs, dict) else samples.final_obs
     final[~samples.timed_out] = value
     if isinstance(samples.obs, dict):
@@ -296,15 +296,15 @@ def test_an_update_reads_nothing_on_the_host(shared, over, schedule):
         ppo.update(one.samples, now)
 
 
-def test_adam_equals_torchs_when_its_gate_is_open():
+def test_adam_equals_torchs_when_its_mask_is_true():
     torch.manual_seed(0)
-    gated, plain = (torch.nn.Linear(4, 3) for _ in range(2))
-    plain.load_state_dict(gated.state_dict())
-    adam, want = GatedAdam(gated.parameters(), 0.5), torch.optim.Adam(plain.parameters(), lr=0.02, eps=1e-5)
+    masked, plain = (torch.nn.Linear(4, 3) for _ in range(2))
+    plain.load_state_dict(masked.state_dict())
+    adam, want = MaskedAdam(masked.parameters(), 0.5), torch.optim.Adam(plain.parameters(), lr=0.02, eps=1e-5)
     adam.rate.fill_(0.02)
     for number, opened in enumerate([True, True, False, True]):
         x = torch.randn(8, 4, generator=torch.Generator().manual_seed(number))
-        for layer in (gated, plain):
+        for layer in (masked, plain):
             layer.zero_grad()
             layer(x).square().sum().backward()
         norm, taken = adam.step(torch.tensor(opened))
@@ -313,34 +313,34 @@ def test_adam_equals_torchs_when_its_gate_is_open():
         assert norm == pytest.approx(expected.item(), rel=1e-4)
         if opened:
             want.step()
-        torch.testing.assert_close(gated.weight, plain.weight)
+        torch.testing.assert_close(masked.weight, plain.weight)
     assert adam.state_dict()[0]["step"] == 3
 
 
 def test_adam_equals_torchs_for_parameters_of_two_types_that_do_not_always_have_a_gradient():
     numbers = [torch.ones(3), torch.ones(2, dtype=torch.float64), torch.ones(4)]
-    gated, plain = ([torch.nn.Parameter(x.clone()) for x in numbers] for _ in range(2))
-    adam, want = GatedAdam(gated, 1e9), torch.optim.Adam(plain, lr=0.02, eps=1e-5)
+    masked, plain = ([torch.nn.Parameter(x.clone()) for x in numbers] for _ in range(2))
+    adam, want = MaskedAdam(masked, 1e9), torch.optim.Adam(plain, lr=0.02, eps=1e-5)
     adam.rate.fill_(0.02)
     for step, with_gradient in enumerate([(0, 1), (0, 1, 2), (1, 2), (0, 1, 2)]):
         if step == 2:
-            restored = GatedAdam(gated, 1e9)
+            restored = MaskedAdam(masked, 1e9)
             restored.rate.fill_(0.02)
             restored.load_state_dict(copy.deepcopy(adam.state_dict()), "state")
             adam = restored
-        for parameters in (gated, plain):
+        for parameters in (masked, plain):
             for i, parameter in enumerate(parameters):
                 parameter.grad = torch.full_like(parameter, i + step + 1.0) if i in with_gradient else None
         adam.step(torch.tensor(True))
         want.step()
-        torch.testing.assert_close(gated, plain)
+        torch.testing.assert_close(masked, plain)
     assert [state["step"].item() for _, state in sorted(adam.state_dict().items())] == [3, 4, 3]
 
 
 @pytest.mark.parametrize("shared", [False, True], ids=["rows", "worlds"])
 def test_an_update_needs_shapes_alone(monkeypatch, shared):
     """On the device "meta" tensors have shapes and no values."""
-    monkeypatch.setattr(gated_adam, "FUSED_ADAM", lambda *arguments, **settings: None)  # it needs memory
+    monkeypatch.setattr(masked_adam, "FUSED_ADAM", lambda *arguments, **settings: None)  # it needs memory
     idle_kernels(monkeypatch)
     one = case(shared=shared, masked=(1,), normalize=True)
     one.policy.to("meta")

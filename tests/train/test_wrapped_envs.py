@@ -89,7 +89,7 @@ def test_rollouts_equal_a_loop_over_the_wrapped_env(names):
             for rows in trainer.parts.rows.values():  # what algorithms get
                 samples = rows.samples()
                 assert torch.equal(samples.reward, rows.gather(trainer.parts.rollout.reward))
-                (part, *_) = rows.parts
+                (part, *_) = rows.spans
                 assert samples.obs.shape[2:] == env.single_observation_space.shape == part.slabs.obs.own.shape[2:]
 
 
@@ -141,7 +141,7 @@ def test_evaluations_during_and_after_training_are_equal_and_leave_statistics_as
     with training(*names, evaluation_interval=4, evaluation_episodes=5, out=str(tmp_path)) as trainer:
         metrics = trainer.train()
         trained = to_host(trainer.env.wrapper_states())
-        trial = trainer.trial._players.collector.env
+        trial = trainer.periodic_evaluation._players.collector.env
         for name, state in to_host(trial.wrapper_states()).items():
             for moments in ("obs_rms", "return_rms"):
                 assert_trees_equal(state.get(moments, {}), trained[name].get(moments, {}))

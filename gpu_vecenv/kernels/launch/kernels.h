@@ -4,7 +4,7 @@
 
 #if defined(GV_SINGLE) && GV_ONE_LANE
 #include "single/rollout.h"
-#define GV_STEP_WORLD gv_step_held
+#define GV_STEP_WORLD gv_step_in_registers
 #define GV_ROLLOUT_WORLD gv_rollout_single
 #else
 #define GV_STEP_WORLD gv_step_in_memory

@@ -52,10 +52,10 @@ GV_FN void gv_compute(const GvArgs& a, const GvGroup& group, const GvNetwork<OUT
     if constexpr (PART != GV_FIRST) gv_store_outputs<OUTPUTS>(sums, group, own.outputs);
 }
 
-// Computes a network, or a part of it, for the tiles of team `number`. `ahead(group, own)` is called before a tile is computed,
-// `use(group, own)` after it. If `wanted(group, own)` is false, the tile is not computed and `use` is not called.
-template <gv_i32 OUTPUTS, gv_i32 PART, class Wanted, class Ahead, class Use>
-GV_FN void gv_each_tile(const GvArgs& a, const GvLanes& team, gv_i32 number, Wanted wanted, Ahead ahead, Use use) {
+// Computes a network, or a part of it, for the tiles of team `number`. `prefetch(group, own)` is called before a tile is
+// computed, `use(group, own)` after it. If `wanted(group, own)` is false, the tile is not computed and `use` is not called.
+template <gv_i32 OUTPUTS, gv_i32 PART, class Wanted, class Prefetch, class Use>
+GV_FN void gv_each_tile(const GvArgs& a, const GvLanes& team, gv_i32 number, Wanted wanted, Prefetch prefetch, Use use) {
     const GvGroup group = gv_group(team);
     GvHalf* halves = (GvHalf*)team.scratch;
     float* floats = (float*)(halves + GV_HALVES);
@@ -77,7 +77,7 @@ GV_FN void gv_each_tile(const GvArgs& a, const GvLanes& team, gv_i32 number, Wan
         const gv_i64 first = (gv_i64)tile * GV_ROWS + row, rest = a.rows - first;
         own.first = (gv_i32)first;
         own.rows = rest < 0 ? 0 : rest < GV_OWN ? (gv_i32)rest : GV_OWN;
-        ahead(group, own);
+        prefetch(group, own);
     };
     load(number);
     begin(number);
@@ -134,13 +134,13 @@ GV_FN void gv_act_entry(const GvArgs& a, gv_i32 row, gv_i32 entry, float* output
 // Noise follows from counters alone, so their loads wait together with those of the features.
 GV_FN void gv_act_tiles(const GvArgs& a, const GvLanes& team, gv_i32 number) {
     GvValues<GvNoise, GV_OWN * GV_ENTRIES> noise;
-    const auto ahead = [&](const GvGroup& group, const GvOwn& own) {
+    const auto prefetch = [&](const GvGroup& group, const GvOwn& own) {
         gv_each_value(noise, group, [&](gv_i32 i, GvNoise& found) {
             const gv_i32 in_tile = i / GV_ENTRIES, entry = i % GV_ENTRIES;
             if (in_tile < own.rows) found = gv_noise(gv_policy_draw(a.draw, own.first + in_tile, entry), entry);
         });
     };
-    gv_each_tile<GV_OUTPUTS, GV_PART>(a, team, number, gv_always, ahead, [&](const GvGroup& group, const GvOwn& own) {
+    gv_each_tile<GV_OUTPUTS, GV_PART>(a, team, number, gv_always, prefetch, [&](const GvGroup& group, const GvOwn& own) {
         if (a.result != nullptr) {
             GV_GROUP_FOR(i, own.rows * GV_OUTPUTS) {
                 const float output = own.outputs[i / GV_OUTPUTS * GV_OUTPUT_STRIDE + i % GV_OUTPUTS];

@@ -10,7 +10,7 @@
 #include "learner/backward.h"
 #include "learner/load_network.h"
 #include "learner/partial.h"
-#include "learner/step.h"
+#include "learner/adam.h"
 
 // Tiles of a team, as numbers of 16 bits behind the network: features, units and derivatives of each layer, derivatives of outputs.
 GV_TABLE(gv_units_at, GV_UNITS_AT)  // behind the network; the derivatives of a layer follow its units
@@ -20,14 +20,14 @@ template <gv_i32 OUTPUTS>
 struct GvBlock {
     GvNetwork<OUTPUTS> network;
     GvHalf* tiles;
-    float *outputs, *ahead;  // [GV_ROWS, GV_OUTPUT_STRIDE], and see gv_ahead()
+    float *outputs, *prefetched;  // [GV_ROWS, GV_OUTPUT_STRIDE], and see gv_prefetched()
 };
 template <gv_i32 OUTPUTS>
 GV_FN GvBlock<OUTPUTS> gv_block(const GvLanes& team) {
     GvHalf* halves = (GvHalf*)team.scratch;
     float* floats = (float*)(halves + GV_HALVES);
     GvHalf* tiles = halves + GV_TILES_AT;
-    return {{halves, floats}, tiles, floats + GV_OUTPUTS_AT, floats + GV_AHEAD_AT};
+    return {{halves, floats}, tiles, floats + GV_OUTPUTS_AT, floats + GV_PREFETCH_AT};
 }
 template <gv_i32 LAYER>
 GV_FN GvTile<gv_unit_stride(LAYER)> gv_unit_tile(GvHalf* tiles) {
@@ -117,14 +117,14 @@ GV_FN void gv_network_gradient(const GvArgs& a, const GvLanes& team, gv_i32 firs
     const gv_i32 row = group.number * GV_OWN, tiles = (a.rows + GV_ROWS - 1) / GV_ROWS;
     // Rows are older than the previous kernel, which was the step of the minibatch before. The first minibatch has no such step.
     if (a.minibatch == 0) gv_wait_for_previous();
-    GvAhead ahead = gv_ahead(group, block.ahead);
-    gv_load_samples(ahead.samples, a, group, first);
-    gv_start_features(ahead, a, group);
-    gv_start_rows(ahead, a, group, Head::NUMBER == 0);
-    GvOwnSamples present = ahead.samples;
-    gv_load_samples(ahead.samples, a, group, first + blocks);
+    GvPrefetched prefetched = gv_prefetched(group, block.prefetched);
+    gv_load_samples(prefetched.samples, a, group, first);
+    gv_start_features(prefetched, a, group);
+    gv_start_rows(prefetched, a, group, Head::NUMBER == 0);
+    GvOwnSamples present = prefetched.samples;
+    gv_load_samples(prefetched.samples, a, group, first + blocks);
     Head head = {};
-    gv_load_settings(ahead, a, team, Head::NUMBER);
+    gv_load_settings(prefetched, a, team, Head::NUMBER);
     gv_clear_halves(team, block.tiles, GV_ROWS * GV_FEATURE_STRIDE);  // columns behind features and outputs stay 0
     gv_clear_halves(team, gv_last_deltas(block.tiles).at, GV_ROWS * GV_DELTA_STRIDE);
     gv_wait_for_previous();  // for the weights
@@ -140,8 +140,8 @@ GV_FN void gv_network_gradient(const GvArgs& a, const GvLanes& team, gv_i32 firs
     gv_barrier(team);
     GV_LOOP for (gv_i32 tile = first; tile < tiles; tile += blocks) {
         gv_wait_copies<1>();  // for the features of this tile
-        gv_take_features(ahead, present, a, group, block.network, features);
-        gv_start_features(ahead, a, group);
+        gv_take_features(prefetched, present, a, group, block.network, features);
+        gv_start_features(prefetched, a, group);
         gv_group_barrier(group);
         GvKept kept;
         kept.tiles = block.tiles;
@@ -150,10 +150,10 @@ GV_FN void gv_network_gradient(const GvArgs& a, const GvLanes& team, gv_i32 firs
         gv_store_outputs<OUTPUTS>(sums, group, outputs);
         gv_group_barrier(group);
         gv_wait_copies<1>();  // for the rows of this tile, not for the features of the next one
-        gv_group_loss(head, a, group, ahead, present, outputs, deltas);
-        gv_start_rows(ahead, a, group, Head::NUMBER == 0);
-        present = ahead.samples;
-        gv_load_samples(ahead.samples, a, group, tile + 2 * blocks);
+        gv_group_loss(head, a, group, prefetched, present, outputs, deltas);
+        gv_start_rows(prefetched, a, group, Head::NUMBER == 0);
+        present = prefetched.samples;
+        gv_load_samples(prefetched.samples, a, group, tile + 2 * blocks);
         gv_group_barrier(group);
         gv_backward_from<GV_LAYERS, LAST_ROWS>(block.network, group, deltas, kept);
         gv_barrier(team);
@@ -162,7 +162,7 @@ GV_FN void gv_network_gradient(const GvArgs& a, const GvLanes& team, gv_i32 firs
         gv_barrier(team);
     }
     gv_start_next();
-    const float unscale = 1.0f / ahead.settings->scale;
+    const float unscale = 1.0f / prefetched.settings->scale;
     gv_write_gradient(gradient, group, columns, unscale / GV_SCALE);
     gv_write_sums(last, group, columns + gv_weight_column(GV_LAST), 0, OUTPUTS, gv_units(GV_LAYERS), unscale, false);
     gv_write_terms(head, team, (float*)block.tiles, columns + gv_weight_columns(Head::NUMBER), false);

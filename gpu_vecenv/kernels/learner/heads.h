@@ -1,6 +1,6 @@
 // The loss of an actor's and of a critic's rows in a tile.
 #pragma once
-#include "learner/ahead.h"
+#include "learner/prefetch.h"
 
 // Sums of a lane. What the loss reads beside them is loaded for each tile, as it would take registers between two tiles.
 struct GvActor {
@@ -24,7 +24,7 @@ GV_FN void gv_row_loss(GvActor& actor, const GvArgs& a, float* outputs, GvTile<S
 #endif
     row.advantage = (row.advantage - settings.mean) * settings.factor;
     GvAction action[GV_ENTRIES];
-    if constexpr (GV_ENTRIES > GV_HELD_ENTRIES) {
+    if constexpr (GV_ENTRIES > GV_REGISTER_ENTRIES) {
         const GvAction* taken = (const GvAction*)gv_sample(a.action, row.sample, a.samples_per_step);
         GV_UNROLL for (gv_i32 i = 0; i < GV_ENTRIES; ++i) action[i] = taken[i];
     } else {
@@ -59,12 +59,12 @@ GV_FN float gv_term(const GvCritic& critic, gv_i32 i) { return i == 0 ? critic.v
 
 // Computes the loss of the group's rows, and their derivatives by the outputs. Rows without a sample have derivatives of 0.
 template <class Head, gv_i32 STRIDE>
-GV_FN void gv_group_loss(Head& head, const GvArgs& a, const GvGroup& group, const GvAhead& ahead, GvOwnSamples& samples,
+GV_FN void gv_group_loss(Head& head, const GvArgs& a, const GvGroup& group, const GvPrefetched& prefetched, GvOwnSamples& samples,
                          float* outputs, GvTile<STRIDE> deltas) {
     gv_each_value(samples, group, [&](gv_i32 i, gv_i32& sample) {
         if (sample >= 0) {
-            const GvRow row = gv_take_row(ahead, i, sample);
-            gv_row_loss(head, a, outputs + i * GV_OUTPUT_STRIDE, deltas, i, row, *ahead.settings);
+            const GvRow row = gv_take_row(prefetched, i, sample);
+            gv_row_loss(head, a, outputs + i * GV_OUTPUT_STRIDE, deltas, i, row, *prefetched.settings);
         } else {
             for (gv_i32 column = 0; column < Head::OUTPUTS; ++column) gv_set(deltas, i, column, 0.0f);
         }

@@ -7,12 +7,12 @@
 template <gv_i32 N>
 struct GvPiece {
     static constexpr gv_i32 EACH = (N + GV_TEAM_LANES - 1) / GV_TEAM_LANES;
-    static constexpr bool HELD = EACH <= 16;
-    float v[HELD && EACH > 0 ? EACH : 1];
+    static constexpr bool IN_REGISTERS = EACH <= 16;
+    float v[IN_REGISTERS && EACH > 0 ? EACH : 1];
 };
 template <gv_i32 N, class Load>
 GV_FN void gv_load_piece(GvPiece<N>& piece, const GvLanes& team, Load load) {
-    if constexpr (GvPiece<N>::HELD) {
+    if constexpr (GvPiece<N>::IN_REGISTERS) {
         GV_UNROLL for (gv_i32 j = 0; j < GvPiece<N>::EACH; ++j) {
             const gv_i32 i = team.lane + j * GV_TEAM_LANES;
             piece.v[j] = N % GV_TEAM_LANES == 0 || i < N ? load(i) : 0.0f;
@@ -21,7 +21,7 @@ GV_FN void gv_load_piece(GvPiece<N>& piece, const GvLanes& team, Load load) {
 }
 template <gv_i32 N, class Load, class Store>
 GV_FN void gv_store_piece(const GvPiece<N>& piece, const GvLanes& team, Load load, Store store) {
-    if constexpr (GvPiece<N>::HELD) {
+    if constexpr (GvPiece<N>::IN_REGISTERS) {
         GV_UNROLL for (gv_i32 j = 0; j < GvPiece<N>::EACH; ++j) {
             const gv_i32 i = team.lane + j * GV_TEAM_LANES;
             if (N % GV_TEAM_LANES == 0 || i < N) store(i, piece.v[j]);

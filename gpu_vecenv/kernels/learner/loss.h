@@ -17,7 +17,7 @@ typedef float GvAction;
 struct GvRow {
     float log_prob, value, advantage, target;  // the first two from before the update
     gv_i32 sample;                             // -1 for a row that does not count
-    GvAction action[GV_HELD_ENTRIES];          // of an actor's row, if they are few; others are read by the loss
+    GvAction action[GV_REGISTER_ENTRIES];          // of an actor's row, if they are few; others are read by the loss
 };
 
 // Sums of a lane, in the order of TERMS of loss.py but for the value loss, and the number of rows with a choice.
@@ -42,12 +42,12 @@ GV_FN float gv_fast_log(float x) { return 0.693147180559945309f * gv_log2_guess(
 // advantage, or 0 where the clipped ratio counts.
 GV_FN float gv_surrogate(const GvRow& row, float log_prob, const GvSettings& settings, GvActorTerms& terms) {
     const float log_ratio = log_prob - row.log_prob, ratio = gv_fast_exp(log_ratio), change = ratio - 1.0f;
-    const float held = gv_clamp(ratio, 1.0f - settings.clip, 1.0f + settings.clip) * row.advantage, free = ratio * row.advantage;
-    terms.policy_loss -= free <= held ? free : held;
+    const float clipped = gv_clamp(ratio, 1.0f - settings.clip, 1.0f + settings.clip) * row.advantage, free = ratio * row.advantage;
+    terms.policy_loss -= free <= clipped ? free : clipped;
     terms.kl += change - log_ratio;
     terms.outside += gv_abs(change) > settings.clip ? 1.0f : 0.0f;
     terms.count += 1.0f;
-    return free <= held ? free : 0.0f * free;  // NaN for what is not finite, as torch has it
+    return free <= clipped ? free : 0.0f * free;  // NaN for what is not finite, as torch has it
 }
 
 #ifdef GV_CHOICES
@@ -148,7 +148,7 @@ template <gv_i32 STRIDE>
 GV_FN float gv_critic_loss(float value, GvTile<STRIDE> deltas, gv_i32 in_tile, const GvRow& row, const GvSettings& settings) {
     const float off = value - row.target, error = off * off;
     const float near_off = gv_clamp(value, row.value - settings.clip, row.value + settings.clip) - row.target;
-    const bool held = settings.clip_value != 0 && near_off * near_off > error;
-    gv_set_delta(deltas, in_tile, 0, held ? 0.0f : settings.value_coef * off, settings);
-    return 0.5f * (held ? near_off * near_off : error);
+    const bool clipped = settings.clip_value != 0 && near_off * near_off > error;
+    gv_set_delta(deltas, in_tile, 0, clipped ? 0.0f : settings.value_coef * off, settings);
+    return 0.5f * (clipped ? near_off * near_off : error);
 }

@@ -1,8 +1,8 @@
 // Networks of a policy on tiles of rows: an actor and a critic with hidden layers of their own, of equal sizes.
 //
-// gpu_vecenv/train/fused/program.py defines sizes and places as macros: GV_LAYERS (1 to 3) hidden layers, GV_ACTIVATION, tables of
-// layers, and so on. OUTPUTS, the number of outputs, is a template argument. Widths in memory are multiples of 16; units of the
-// padding have weights of 0.
+// gpu_vecenv/train/fused/tile_plan.py defines sizes and places as macros: GV_LAYERS (1 to 3) hidden layers, GV_ACTIVATION, tables
+// of layers, and so on. OUTPUTS, the number of outputs, is a template argument. Widths in memory are multiples of 16; units of
+// the padding have weights of 0.
 //
 // With GV_SPLIT, the memory of a team holds the first layer or the layers above it. One kernel computes the units of the first
 // layer and writes them to global memory, another one continues there.
@@ -156,8 +156,8 @@ GV_FN void gv_add_to_outputs(const GvNetwork<OUTPUTS>& network, const GvGroup& g
     gv_add_layer<CHUNK>(outputs, group, high, weights);
 }
 
-// True if each chunk's share of the outputs is summed apart. Groups that compute chunks side by side (crew.h) do the same, and get
-// the bits of one group. Kernels that learn have no registers for it, and add chunk after chunk.
+// True if each chunk's share of the outputs is summed apart. Groups that compute chunks side by side (warp_specialised.h) do the
+// same, and get the bits of one group. Kernels that learn have no registers for it, and add chunk after chunk.
 template <class Keep>
 struct GvShares {
     static constexpr bool APART = false;

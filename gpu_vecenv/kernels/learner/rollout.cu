@@ -3,33 +3,33 @@
 //
 // One lane holds the state of a world in variables from the first step to the last, and reads the outputs of the network from the
 // memory of the team. With many worlds, each group computes the network for worlds of its own. With few worlds a multiprocessor has
-// so few groups that they mostly wait for results; then the groups of a crew share the network of a tile (GV_WORKERS > 0). Results
+// so few groups that they mostly wait for results; then specialised groups share the network of a tile (GV_WORKERS > 0). Results
 // have the bits of gv_act (act.cu) and gv_step in turn.
 #include "learner/choose.h"
-#include "learner/crew.h"
+#include "learner/warp_specialised.h"
 #include "learner/load_network.h"
 #include "learner/rows.h"
 #include "protocol.h"
 #include "single/step.h"
 
-// Memory of a team: the network, features and units of a crew of 16 bits, then outputs and their shares.
+// Memory of a team: the network, features and units of the workers of 16 bits, then outputs and their shares.
 #undef GV_SCRATCH
 #define GV_SCRATCH (GV_HALVES * (gv_i32)sizeof(GvHalf) / 4 + GV_FLOATS)
 
 // A world of a row. `number` is -1 for a row without one.
 struct GvOwnWorld {
     gv_i32 number;
-    GvHeld held;
+    GvRegisterWorld registers;
     GvStart start;
-    GvHeldObs obs;
+    GvRegisterObs obs;
     GvRowCounters counters;  // seed and world_id do not change
     GvNoise noise[GV_ENTRIES];
 };
 
 GV_FN void gv_load_own(const GvArgs& a, GvOwnWorld& own) {
-    gv_load_world(a, own.number, own.held);
+    gv_load_world(a, own.number, own.registers);
     gv_load_start(a, own.start);
-    gv_load_flags(a, own.number, gv_may_be_finished(a), own.held);
+    gv_load_flags(a, own.number, gv_may_be_finished(a), own.registers);
     own.counters = {a.seed[own.number], a.world_id[own.number], 0, 0, 0};
 }
 
@@ -57,9 +57,9 @@ GV_FN void gv_choose_own(const GvRolloutArgs& r, const GvOwnWorld& own, gv_i64 r
     gv_store_once(r.log_prob + row, gv_sum_of_terms(outputs));
 }
 
-// The same step as gv_step_held, but the state is neither loaded nor stored.
+// The same step as gv_step_in_registers, but the state is neither loaded nor stored.
 GV_FN void gv_step_own(const GvArgs& a, GvOwnWorld& own, GvEntry (&action)[GV_ENTRIES], gv_i32 step, gv_i64 row) {
-    GvArgs local = gv_local_args(a, own.number, own.held);
+    GvArgs local = gv_local_args(a, own.number, own.registers);
     gv_load_params(local);
     gv_point_outputs(a, local, row);
     local.previous_obs = step == 0 ? a.previous_obs + (gv_i64)own.number * GV_FEATURES
@@ -69,11 +69,11 @@ GV_FN void gv_step_own(const GvArgs& a, GvOwnWorld& own, GvEntry (&action)[GV_EN
     float reward = 0.0f;
     local.agent_reward = &reward;
     const GvTeam one_lane = {{0, 1, nullptr, nullptr}, 0, nullptr, nullptr, own.number};
-    gv_hold_obs(local, own.obs);
-    const bool restarts = gv_advance_held(local, one_lane);
+    gv_point_obs(local, own.obs);
+    const bool restarts = gv_advance_in_registers(local, one_lane);
     if (restarts) {
         gv_store_obs(a.final_obs, row, own.obs, gv_obs_aligned(a.final_obs));
-        gv_autoreset_held(local, one_lane, own.start, own.held);
+        gv_autoreset_in_registers(local, one_lane, own.start, own.registers);
     }
     gv_store_obs(a.obs, row, own.obs, gv_obs_aligned(a.obs));
     gv_store_once(a.agent_reward + row, reward);
@@ -103,8 +103,8 @@ GV_FN void gv_set_features(const GvRolloutArgs& r, const GvGroup& group, const G
 GV_FN void gv_draw_noise(const GvGroup& group, GvOwnWorlds& worlds) {
     gv_each_value(worlds, group, [&](gv_i32, GvOwnWorld& own) {
         if (own.number < 0) return;
-        own.counters.episode = own.held.episode;
-        own.counters.t = own.held.t;
+        own.counters.episode = own.registers.episode;
+        own.counters.t = own.registers.t;
         GV_UNROLL for (gv_i32 entry = 0; entry < GV_ENTRIES; ++entry) {
             own.noise[entry] = gv_noise(gv_policy_draw(own.counters, entry), entry);
         }
@@ -124,7 +124,7 @@ struct GvRolloutMemory {
     GvNetwork<GV_OUTPUTS> network;
     GvTile<GV_FEATURE_STRIDE> features;  // GV_ROWS rows
     float* outputs;                      // [GV_ROWS, GV_OUTPUT_STRIDE]
-    GvCrew crew;
+    GvWorkerMemory workers;
 };
 
 #if GV_WORKERS > 0
@@ -134,12 +134,12 @@ GV_FN void gv_step_worlds(const GvRolloutArgs& r, const GvLanes& team, const GvG
                           GvOwnWorlds& worlds) {
     GV_LOOP for (gv_i32 step = 0; step < r.steps; ++step) {
         if (gv_leads(group)) gv_set_features(r, group, memory.network, worlds, memory.features, step);
-        gv_crew_forward<1>(memory.network, team, group, memory.features, memory.crew, [&] { gv_draw_noise(group, worlds); });
+        gv_specialised_forward<1>(memory.network, team, group, memory.features, memory.workers, [&] { gv_draw_noise(group, worlds); });
         if (!gv_leads(group)) continue;
         gv_each_value(worlds, group, [&](gv_i32 i, GvOwnWorld& own) {
             if (own.number < 0) return;
             float* outputs = memory.outputs + i * GV_OUTPUT_STRIDE;
-            gv_sum_shares(memory.network, memory.crew, i, outputs);
+            gv_sum_shares(memory.network, memory.workers, i, outputs);
             gv_choose_and_step(r, own, step, outputs);
         });
     }
@@ -177,7 +177,7 @@ GV_FN void gv_rollout_tile(const GvRolloutArgs& r, const GvLanes& team, gv_i32 t
     const GvRolloutMemory memory = {{halves, floats},
                                     {halves + GV_FEATURES_AT},
                                     floats + GV_OUTPUTS_AT,
-                                    {halves + GV_CREW_AT, floats + GV_SHARES_AT}};
+                                    {halves + GV_WORKER_AT, floats + GV_SHARES_AT}};
     const bool steps_worlds = GV_WORKERS == 0 || gv_leads(group);
     GvOwnWorlds worlds;
     if (steps_worlds) {
@@ -190,7 +190,7 @@ GV_FN void gv_rollout_tile(const GvRolloutArgs& r, const GvLanes& team, gv_i32 t
     gv_start_next();
     if (!steps_worlds) return;
     gv_each_value(worlds, group, [&](gv_i32, GvOwnWorld& own) {
-        if (own.number >= 0) gv_store_world(r.env, own.number, own.held);
+        if (own.number >= 0) gv_store_world(r.env, own.number, own.registers);
     });
 }
 

@@ -2,7 +2,7 @@
 #pragma once
 #include "learner/network.h"
 
-// Rows of a group. The groups of a crew (crew.h) share the rows of a tile; otherwise each group has rows of its own.
+// Rows of a group. Specialised groups (warp_specialised.h) share the rows of a tile; otherwise each group has rows of its own.
 #define GV_OWN (GV_WORKERS > 0 ? GV_ROWS : gv_group_rows(GV_ROWS))
 
 // Place of the numbers of a sample; samples are numbered step by step.
@@ -26,13 +26,14 @@ GV_FN Samples gv_rows_of(const Samples& samples, const GvGroup& group, const GvS
     return rows;
 }
 
-// Features of the rows of a group in the next tile. Many features (GV_FEATURES_HELD is 0) would take too many registers; they are brought to the L2 cache.
+// Features of the rows of a group in the next tile. Many features (GV_FEATURES_IN_REGISTERS is 0) would take too many registers;
+// they are brought to the L2 cache.
 typedef GvValues<gv_i32, GV_OWN> GvOwnSamples;  // -1 for a row without a sample, whose features are 0
-typedef GvValues<float, GV_FEATURES_HELD ? GV_OWN * GV_FEATURES : 1> GvOwnFeatures;
+typedef GvValues<float, GV_FEATURES_IN_REGISTERS ? GV_OWN * GV_FEATURES : 1> GvOwnFeatures;
 
 GV_FN void gv_load_features(GvOwnFeatures& features, const GvGroup& group, const GvOwnSamples& samples, const GvSlab& obs,
                             gv_i32 samples_per_step) {
-    if constexpr (GV_FEATURES_HELD) {
+    if constexpr (GV_FEATURES_IN_REGISTERS) {
         gv_each_value_with(features, group, samples, [](gv_i32 i) { return i / GV_FEATURES; },
                           [&](gv_i32 i, float& x, gv_i32 sample) {
                               x = sample >= 0 ? gv_sample(obs, sample, samples_per_step)[i % GV_FEATURES] : 0.0f;
@@ -54,7 +55,7 @@ template <gv_i32 OUTPUTS, gv_i32 STRIDE>
 GV_FN void gv_store_features(GvOwnFeatures& features, const GvGroup& group, const GvOwnSamples& samples, const GvSlab& obs,
                              gv_i32 samples_per_step, const GvNetwork<OUTPUTS>& network, float limit, GvTile<STRIDE> tile) {
     const auto store = [&](gv_i32 i, float x) { gv_set_feature(network, tile, i / GV_FEATURES, i % GV_FEATURES, x, limit); };
-    if constexpr (GV_FEATURES_HELD) {
+    if constexpr (GV_FEATURES_IN_REGISTERS) {
         gv_each_value(features, group, [&](gv_i32 i, float& x) { store(i, x); });
     } else {
         const GvOwnSamples rows = gv_rows_of(samples, group, obs, samples_per_step);  // a division for each row, not for each number

@@ -11,7 +11,7 @@
 #include "learner/backward.h"
 #include "learner/load_network.h"
 #include "learner/partial.h"
-#include "learner/step.h"
+#include "learner/adam.h"
 
 // ---- arrays between the kernels --------------------------------------------------------------------------------
 
@@ -39,14 +39,14 @@ GV_FN GvStripes<GV_OUTPUT_ROWS> gv_last_deltas_of(const GvArgs& a, gv_i32 networ
 // ---- memory of a team ------------------------------------------------------------------------------------------
 
 // Parts of the gradient of a layer, each with a number of units that 16 divides.
-GV_FN constexpr gv_i32 gv_parts(gv_i32 network, gv_i32 layer) {
-    constexpr gv_i32 parts[2][GV_LAST + 1] = GV_PARTS;
+GV_FN constexpr gv_i32 gv_gradient_tiles(gv_i32 network, gv_i32 layer) {
+    constexpr gv_i32 parts[2][GV_LAST + 1] = GV_GRADIENT_TILES;
     return parts[network][layer];
 }
 GV_FN constexpr gv_i32 gv_parts_up_to(gv_i32 network, gv_i32 layer) {
-    return layer == 0 ? 0 : gv_parts(network, layer) + gv_parts_up_to(network, layer - 1);
+    return layer == 0 ? 0 : gv_gradient_tiles(network, layer) + gv_parts_up_to(network, layer - 1);
 }
-#define GV_ACTOR_PARTS gv_parts_up_to(0, GV_LAST)
+#define GV_ACTOR_TILES gv_parts_up_to(0, GV_LAST)
 #define GV_SCRATCH (GV_HALVES * (gv_i32)sizeof(GvHalf) / 4 + GV_FLOATS)
 
 GV_FN float* gv_floats(const GvLanes& team) { return (float*)((GvHalf*)team.scratch + GV_HALVES); }
@@ -114,18 +114,18 @@ GV_FN void gv_deltas_of_network(const GvArgs& a, const GvLanes& team, gv_i32 fir
     const GvGroup group = gv_group(team);
     const GvNetwork<OUTPUTS> network = {(GvHalf*)team.scratch, gv_floats(team)};
     const gv_i32 row = group.number * GV_OWN, tiles = (a.rows + GV_ROWS - 1) / GV_ROWS;
-    GvAhead ahead = gv_ahead(group, gv_floats(team) + GV_AHEAD_AT);
-    gv_load_samples(ahead.samples, a, group, first);
-    gv_start_rows(ahead, a, group, Head::NUMBER == 0);
+    GvPrefetched prefetched = gv_prefetched(group, gv_floats(team) + GV_PREFETCH_AT);
+    gv_load_samples(prefetched.samples, a, group, first);
+    gv_start_rows(prefetched, a, group, Head::NUMBER == 0);
     Head head = {};
-    gv_load_settings(ahead, a, team, Head::NUMBER);
+    gv_load_settings(prefetched, a, team, Head::NUMBER);
     const GvTile<GV_DELTA_STRIDE> all = {network.weights + GV_DELTAS_AT}, deltas = gv_part(all, row, 0);
     float* outputs = gv_floats(team) + GV_OUTPUTS_AT + row * GV_OUTPUT_STRIDE;
     gv_clear_halves(team, all.at, GV_ROWS * GV_DELTA_STRIDE);  // columns behind outputs stay 0
     gv_load_network<OUTPUTS, GV_UPPER>(team, network, a.layers[Head::NUMBER], a.norm);
     gv_barrier(team);
     GV_LOOP for (gv_i32 tile = first; tile < tiles; tile += blocks) {
-        GvOwnSamples present = ahead.samples;
+        GvOwnSamples present = prefetched.samples;
         GvKept kept = {a, Head::NUMBER, (gv_i64)tile * GV_ROWS + row};
         GvSums<GV_OWN, GvNetwork<OUTPUTS>::COLUMNS> sums;
         {
@@ -136,9 +136,9 @@ GV_FN void gv_deltas_of_network(const GvArgs& a, const GvLanes& team, gv_i32 fir
         gv_store_outputs<OUTPUTS>(sums, group, outputs);
         gv_group_barrier(group);
         gv_wait_copies<0>();
-        gv_group_loss(head, a, group, ahead, present, outputs, deltas);
-        gv_load_samples(ahead.samples, a, group, tile + blocks);
-        gv_start_rows(ahead, a, group, Head::NUMBER == 0);
+        gv_group_loss(head, a, group, prefetched, present, outputs, deltas);
+        gv_load_samples(prefetched.samples, a, group, tile + blocks);
+        gv_start_rows(prefetched, a, group, Head::NUMBER == 0);
         gv_group_barrier(group);
         gv_backward_from<GV_LAYERS, LAST_ROWS>(network, group, deltas, kept);
         gv_copy_rows<GV_OWN, LAST_ROWS>(group, deltas, gv_part(gv_last_deltas_of(a, Head::NUMBER), kept.row, 0));
@@ -189,20 +189,20 @@ GV_FN auto gv_below_of(const GvArgs& a, gv_i32 network) {
 
 // Part number `part` of a network's gradient: parts of its hidden layers from the first on, then those of the last layer.
 template <class Head, gv_i32 LAYER>
-GV_FN void gv_sum_part(const GvArgs& a, const GvLanes& team, gv_i32 slice, gv_i32 part, float* columns) {
+GV_FN void gv_sum_gradient_tile(const GvArgs& a, const GvLanes& team, gv_i32 slice, gv_i32 part, float* columns) {
     constexpr gv_i32 NETWORK = Head::NUMBER, FROM = gv_width(LAYER - 1);
     constexpr gv_i32 UNITS = LAYER == GV_LAST ? GvNetwork<Head::OUTPUTS>::ROWS : gv_width(LAYER);
-    constexpr gv_i32 PARTS = gv_parts(NETWORK, LAYER), M = UNITS / PARTS;
+    constexpr gv_i32 TILES = gv_gradient_tiles(NETWORK, LAYER), M = UNITS / TILES;
     float* own = columns + gv_weight_column(LAYER);
     const float unscale = 1.0f / a.scales[NETWORK];
     if constexpr (LAYER == GV_LAST) {
         gv_sum_units<M, FROM>(a, team, slice, gv_last_deltas_of(a, NETWORK), gv_below_of<LAYER>(a, NETWORK), own, part * M,
                               Head::OUTPUTS, gv_units(LAYER - 1), unscale);
-    } else if (part < PARTS) {
+    } else if (part < TILES) {
         gv_sum_units<M, FROM>(a, team, slice, gv_deltas_of<LAYER>(a, NETWORK), gv_below_of<LAYER>(a, NETWORK), own, part * M,
                               gv_units(LAYER), gv_units(LAYER - 1), unscale / GV_SCALE);
     } else {
-        gv_sum_part<Head, LAYER + 1>(a, team, slice, part - PARTS, columns);
+        gv_sum_gradient_tile<Head, LAYER + 1>(a, team, slice, part - TILES, columns);
     }
 }
 
@@ -225,9 +225,9 @@ GV_FN void gv_deltas_block(const GvArgs& a, const GvLanes& team, gv_i32 block) {
 }
 // Teams: for each part of the actor its slices, then those of the critic. A slice has a row of the partial sums.
 GV_FN void gv_sums_block(const GvArgs& a, const GvLanes& team, gv_i32 block) {
-    const gv_i32 slice = block % a.slices, part = block / a.slices, of_critic = part - GV_ACTOR_PARTS;
-    if (of_critic < 0) gv_sum_part<GvActor, 1>(a, team, slice, part, gv_actor_columns(a, slice));
-    else gv_sum_part<GvCritic, 1>(a, team, slice, of_critic, gv_critic_columns(a, slice));
+    const gv_i32 slice = block % a.slices, part = block / a.slices, of_critic = part - GV_ACTOR_TILES;
+    if (of_critic < 0) gv_sum_gradient_tile<GvActor, 1>(a, team, slice, part, gv_actor_columns(a, slice));
+    else gv_sum_gradient_tile<GvCritic, 1>(a, team, slice, of_critic, gv_critic_columns(a, slice));
 }
 
 GV_PLAIN_KERNEL(gv_first_units, gv_first_block)

@@ -73,7 +73,7 @@ GV_FN void gv_end_update(const GvArgs& a, const GvLanes&) {
     a.metrics[9] = (float)(*a.choice_num_samples / count);
     a.metrics[10] = taken;
     a.metrics[11] = wanted - taken;
-    *a.deals += a.num_epochs;
+    *a.shuffles += a.num_epochs;
 }
 GV_FN void gv_end_once(const GvArgs& a, const GvLanes& team, gv_i32) { GV_ONCE gv_end_update(a, team); }
 

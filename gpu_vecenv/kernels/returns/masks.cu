@@ -30,12 +30,12 @@ GV_FN void gv_masks_tile(const GvArgs& a, const GvLanes& team, gv_i32 tile) {
         // A transition is valid if its agent was alive after the step before, or after the reset if that step ended the episode.
         gv_u32 valid = ((ended & reset) | (~ended & alive)) << 1;
         if (first == 0) valid = (valid & ~2u) | (*gv_column(a, a.alive_start, column) != 0 ? 2u : 0u);
-        const gv_u32 present = valid & alive, cut = ended | ~present, timed_out = truncated & ~terminated & present;
+        const gv_u32 present = valid & alive, episode_end = ended | ~present, timed_out = truncated & ~terminated & present;
         GV_UNROLL for (gv_i32 k = 1; k <= GV_STEPS; ++k) {
             if (first + k > a.steps) break;
             const gv_i64 to = (first + k - 1) * a.step + column;
             a.valid[to] = valid >> k & 1u;
-            a.cut[to] = cut >> k & 1u;
+            a.episode_end[to] = episode_end >> k & 1u;
             a.timed_out[to] = timed_out >> k & 1u;
             a.ended[to] = ended >> k & 1u;
         }

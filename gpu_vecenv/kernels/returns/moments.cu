@@ -2,7 +2,7 @@
 // computes the moments of each tile, and another merges them. The order of additions depends on shapes alone.
 #include "program_args.h"
 
-#define GV_AHEAD 8  // rows that a lane reads before it uses the first
+#define GV_PREFETCH 8  // rows that a lane reads before it uses the first
 #ifdef GV_RESIDENT  // leaves registers for these rows
 #undef GV_RESIDENT
 #define GV_RESIDENT 6
@@ -28,15 +28,15 @@ GV_FN void gv_for_strand(const GvArgs& a, gv_i32 tile, gv_i32 feature, gv_i32 st
     const gv_i32 strands = GV_ITEMS / a.group;
     const gv_i64 first = (gv_i64)tile * strands * GV_DEPTH + strand;
     if (feature >= a.features) return;
-    GV_LOOP for (gv_i32 done = 0; done < GV_DEPTH; done += GV_AHEAD) {
-        float samples[GV_AHEAD];
-        bool counts[GV_AHEAD];
-        GV_UNROLL for (gv_i32 k = 0; k < GV_AHEAD; ++k) {
+    GV_LOOP for (gv_i32 done = 0; done < GV_DEPTH; done += GV_PREFETCH) {
+        float samples[GV_PREFETCH];
+        bool counts[GV_PREFETCH];
+        GV_UNROLL for (gv_i32 k = 0; k < GV_PREFETCH; ++k) {
             const gv_i64 row = first + (gv_i64)(done + k) * strands, held = row < a.rows ? row : a.rows - 1;
             samples[k] = a.samples[held * a.row_stride + feature * a.feature_stride];
             counts[k] = row < a.rows && a.valid[held] != 0;
         }
-        GV_UNROLL for (gv_i32 k = 0; k < GV_AHEAD; ++k)
+        GV_UNROLL for (gv_i32 k = 0; k < GV_PREFETCH; ++k)
             if (counts[k]) use(samples[k]);
     }
 }

@@ -5,9 +5,9 @@
 
 #define GV_DEPTH 64  // steps that a team has in its memory
 #ifdef GV_PACK
-#define GV_AHEAD 1
+#define GV_PREFETCH 1
 #else                // the memory of GPUs answers late, so a lane reads several steps before it uses the first
-#define GV_AHEAD 8
+#define GV_PREFETCH 8
 #undef GV_RESIDENT
 #define GV_RESIDENT 2  // leaves registers for these steps
 #endif
@@ -39,13 +39,13 @@ GV_FN void gv_scan_tile(const GvArgs& a, const GvLanes& team, gv_i32 tile, Start
             return (gv_i64)t * a.columns + first + i % GV_TILE;
         };
         const auto exists = [&](gv_i32 i) { return i < depth * GV_TILE && i % GV_TILE < columns; };
-        GV_LOOP for (gv_i32 own = team.lane; own < depth * GV_TILE; own += GV_AHEAD * team.lanes) {
-            Loaded loaded[GV_AHEAD];
-            GV_UNROLL for (gv_i32 j = 0; j < GV_AHEAD; ++j) {
+        GV_LOOP for (gv_i32 own = team.lane; own < depth * GV_TILE; own += GV_PREFETCH * team.lanes) {
+            Loaded loaded[GV_PREFETCH];
+            GV_UNROLL for (gv_i32 j = 0; j < GV_PREFETCH; ++j) {
                 const gv_i32 i = own + j * team.lanes;
                 loaded[j] = load(place(exists(i) ? i : 0));  // a branch would cost more
             }
-            GV_UNROLL for (gv_i32 j = 0; j < GV_AHEAD; ++j) {
+            GV_UNROLL for (gv_i32 j = 0; j < GV_PREFETCH; ++j) {
                 const gv_i32 i = own + j * team.lanes;
                 if (exists(i)) terms[i] = prepare(loaded[j]);
             }
@@ -53,13 +53,13 @@ GV_FN void gv_scan_tile(const GvArgs& a, const GvLanes& team, gv_i32 tile, Start
         gv_barrier(team);
         GV_FOR(k, columns) {
             State state = states[k];
-            GV_LOOP for (gv_i32 step = 0; step < depth; step += GV_AHEAD) {
-                Terms some[GV_AHEAD];
-                GV_UNROLL for (gv_i32 j = 0; j < GV_AHEAD; ++j)
+            GV_LOOP for (gv_i32 step = 0; step < depth; step += GV_PREFETCH) {
+                Terms some[GV_PREFETCH];
+                GV_UNROLL for (gv_i32 j = 0; j < GV_PREFETCH; ++j)
                     some[j] = terms[(step + j < depth ? step + j : 0) * GV_TILE + k];
-                GV_UNROLL for (gv_i32 j = 0; j < GV_AHEAD; ++j)
+                GV_UNROLL for (gv_i32 j = 0; j < GV_PREFETCH; ++j)
                     if (step + j < depth) state = follow(some[j], state);
-                GV_UNROLL for (gv_i32 j = 0; j < GV_AHEAD; ++j)
+                GV_UNROLL for (gv_i32 j = 0; j < GV_PREFETCH; ++j)
                     if (step + j < depth) terms[(step + j) * GV_TILE + k] = some[j];
             }
             states[k] = state;
@@ -76,7 +76,7 @@ GV_FN void gv_scan_tile(const GvArgs& a, const GvLanes& team, gv_i32 tile, Start
 
 struct GvTransition {
     float reward, value, next_value, final_value;
-    gv_u8 valid, cut, timed_out;
+    gv_u8 valid, episode_end, timed_out;
 };
 struct GvAdvantage {
     float advantage, decay, value;  // first delta; the factor of the next step's advantage; 0 for a transition that does not count
@@ -96,13 +96,13 @@ GV_FN void gv_advantages_tile(const GvArgs& a, const GvLanes& team, gv_i32 tile)
     const auto start = [](gv_i64) { return 0.0f; };
     const auto load = [&](gv_i64 at) {
         const float final_value = a.final_value != nullptr ? a.final_value[at] : 0.0f;
-        return GvTransition{a.reward[at], a.value[at], a.value[at + a.columns], final_value, a.valid[at], a.cut[at], a.timed_out[at]};
+        return GvTransition{a.reward[at], a.value[at], a.value[at + a.columns], final_value, a.valid[at], a.episode_end[at], a.timed_out[at]};
     };
     const auto prepare = [&](const GvTransition& x) {
-        const float decay = x.cut != 0 ? 0.0f : a.decay;
+        const float decay = x.episode_end != 0 ? 0.0f : a.decay;
         if (x.valid == 0) return GvAdvantage{0.0f, decay, 0.0f};
         // A time limit is no terminal state of the task, so the value goes on after it (Pardo et al. 2018, arXiv 1712.00378).
-        const float following = x.timed_out != 0 ? x.final_value : x.cut != 0 ? 0.0f : x.next_value;
+        const float following = x.timed_out != 0 ? x.final_value : x.episode_end != 0 ? 0.0f : x.next_value;
         // delta_t = r_t + gamma V(s_{t+1}) - V(s_t)
         const float delta = gv_scaled(a, x.reward, scale) + a.gamma * following - x.value;
         return GvAdvantage{delta, decay, x.value};
@@ -123,10 +123,10 @@ GV_FN void gv_advantages_tile(const GvArgs& a, const GvLanes& team, gv_i32 tile)
 
 struct GvReward {
     float reward;
-    gv_u8 valid, cut;
+    gv_u8 valid, episode_end;
 };
 
-GV_FN GvReward gv_load_reward(const GvArgs& a, gv_i64 at) { return {a.reward[at], a.valid[at], a.cut[at]}; }
+GV_FN GvReward gv_load_reward(const GvArgs& a, gv_i64 at) { return {a.reward[at], a.valid[at], a.episode_end[at]}; }
 
 struct GvReturn {
     float sum;  // first the reward
@@ -137,7 +137,7 @@ struct GvReturn {
 GV_FN void gv_returns_tile(const GvArgs& a, const GvLanes& team, gv_i32 tile) {
     const auto start = [&](gv_i64 column) { return a.running[column]; };
     const auto load = [&](gv_i64 at) { return gv_load_reward(a, at); };
-    const auto prepare = [](const GvReward& x) { return GvReturn{x.valid != 0 ? x.reward : 0.0f, x.cut != 0 || x.valid == 0}; };
+    const auto prepare = [](const GvReward& x) { return GvReturn{x.valid != 0 ? x.reward : 0.0f, x.episode_end != 0 || x.valid == 0}; };
     const auto follow = [&](GvReturn& x, float last) {
         x.sum = gv_follow(x.sum, a.gamma, last);
         return x.ends ? 0.0f : x.sum;
@@ -151,7 +151,7 @@ struct GvEpisode {
 };
 struct GvEpisodeStep {
     float sum, steps;         // first the reward
-    bool taken, cut, finished;
+    bool taken, episode_end, finished;
 };
 
 // Returns and lengths of episodes. An episode that ends has finished if the agent took part in it.
@@ -162,14 +162,14 @@ GV_FN void gv_episodes_tile(const GvArgs& a, const GvLanes& team, gv_i32 tile) {
     };
     const auto load = [&](gv_i64 at) { return gv_load_reward(a, at); };
     const auto prepare = [](const GvReward& x) {
-        return GvEpisodeStep{x.valid != 0 ? x.reward : 0.0f, 0.0f, x.valid != 0, x.cut != 0, false};
+        return GvEpisodeStep{x.valid != 0 ? x.reward : 0.0f, 0.0f, x.valid != 0, x.episode_end != 0, false};
     };
     const auto follow = [](GvEpisodeStep& x, const GvEpisode& last) {
         const GvEpisode now = {last.sum + x.sum, last.steps + 1.0f, last.taken + (x.taken ? 1.0f : 0.0f)};
         x.sum = now.sum;
         x.steps = now.steps;
-        x.finished = x.cut && now.taken > 0.0f;
-        return x.cut ? GvEpisode{0.0f, 0.0f, 0.0f} : now;
+        x.finished = x.episode_end && now.taken > 0.0f;
+        return x.episode_end ? GvEpisode{0.0f, 0.0f, 0.0f} : now;
     };
     const auto store = [&](gv_i64 at, const GvEpisodeStep& x) {
         a.results[at] = x.sum;

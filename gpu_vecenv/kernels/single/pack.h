@@ -48,17 +48,17 @@ GV_FN void gv_store_pack_metrics(const GvArgs& a, gv_i64 world, const GvNumbers&
 #undef GV_METRIC
 }
 
-// Loads world i of a pack into `held`, and returns arguments in which it is world 0. `actions` are those of the pack, of int32 or
-// int64. The random key stays in memory.
+// Loads world i of a pack into `registers`, and returns arguments in which it is world 0. `actions` are those of the pack, of
+// int32 or int64. The random key stays in memory.
 template <gv_i32 TYPE>
-GV_FN GvArgs gv_pack_args(const GvArgs& a, gv_i64 first, gv_i32 i, const void* actions, const GvPack& pack, GvHeld& held,
+GV_FN GvArgs gv_pack_args(const GvArgs& a, gv_i64 first, gv_i32 i, const void* actions, const GvPack& pack, GvRegisterWorld& registers,
                           GvPackOutput& out) {
     GvArgs local = a;
     const gv_i64 world = first + i;
     GV_STATE_FIELDS(GV_LOAD)
-    held.t = a.t[world];
-    held.terminated = held.truncated = 0;
-    gv_point_state(local, held);
+    registers.t = a.t[world];
+    registers.terminated = registers.truncated = 0;
+    gv_point_state(local, registers);
     local.seed += world;
     local.world_id += world;
     local.pool_entry += world;
@@ -89,11 +89,11 @@ GV_FN GvArgs gv_pack_args(const GvArgs& a, gv_i64 first, gv_i32 i, const void* a
     return local;
 }
 
-GV_FN void gv_store_pack_world(const GvArgs& a, gv_i64 world, const GvHeld& held, const GvPackOutput& out) {
+GV_FN void gv_store_pack_world(const GvArgs& a, gv_i64 world, const GvRegisterWorld& registers, const GvPackOutput& out) {
     GV_STATE_FIELDS(GV_STORE)
-    a.t[world] = held.t;
-    a.terminated[world] = held.terminated;
-    a.truncated[world] = held.truncated;
+    a.t[world] = registers.t;
+    a.terminated[world] = registers.terminated;
+    a.truncated[world] = registers.truncated;
     a.out_terminated[world] = out.terminated;
     a.out_truncated[world] = out.truncated;
     a.out_finished[world] = out.finished;
@@ -106,13 +106,13 @@ GV_FN void gv_store_pack_world(const GvArgs& a, gv_i64 world, const GvHeld& held
 template <gv_i32 TYPE>
 GV_FN void gv_step_pack(const GvArgs& a, const GvTeam& team, const void* actions, GvPack& pack) {
     GV_INDEPENDENT for (gv_i32 i = 0; i < GV_PACK; ++i) {
-        GvHeld held;
+        GvRegisterWorld registers;
         GvPackOutput out;
-        GvArgs local = gv_pack_args<TYPE>(a, team.world, i, actions, pack, held, out);
+        GvArgs local = gv_pack_args<TYPE>(a, team.world, i, actions, pack, registers, out);
         local.autoreset = GV_DISABLED;  // no episode starts here
         const GvTeam one_lane = gv_one_lane(team, team.world + i);
-        gv_advance_held(local, one_lane);
-        gv_store_pack_world(a, (gv_i64)team.world + i, held, out);
+        gv_advance_in_registers(local, one_lane);
+        gv_store_pack_world(a, (gv_i64)team.world + i, registers, out);
         pack.invalid[i] = out.invalid;
     }
 }
@@ -156,7 +156,7 @@ GV_FN void gv_copy_row(const float* from, float* to) {
 
 // For functions with several callers. If they were inlined, compilation would take minutes.
 #define GV_NOINLINE static __attribute__((noinline))
-GV_NOINLINE void gv_step_one(const GvArgs& a, const GvTeam& team) { gv_step_held(a, team); }
+GV_NOINLINE void gv_step_one(const GvArgs& a, const GvTeam& team) { gv_step_in_registers(a, team); }
 GV_NOINLINE void gv_rollout_one(const GvArgs& a, const GvTeam& team) { gv_rollout_single(a, team); }
 
 // Starts episodes of finished worlds. `was_finished` says if an earlier step has ended their episodes. If this step has, their
@@ -168,13 +168,13 @@ GV_NOINLINE void gv_restart_finished(const GvArgs& a, const GvTeam& team, const 
         const gv_i64 w = finished.world[i], row = w * GV_SINGLE_FEATURES;
         const GvOutcome outcome = gv_outcome(a.autoreset, was_finished, a.terminated[w] != 0, a.truncated[w] != 0);
         if (outcome.finished) gv_copy_row(a.obs + row, a.final_obs + row);
-        GvHeld held;
-        gv_load_world(a, w, held);
+        GvRegisterWorld registers;
+        gv_load_world(a, w, registers);
         const GvTeam one_lane = gv_one_lane(team, w);
-        GvArgs local = gv_local_args(a, w, held);
+        GvArgs local = gv_local_args(a, w, registers);
         gv_point_outputs(a, local, w);
-        gv_autoreset_held(local, one_lane, start, held);
-        gv_store_world(a, w, held);
+        gv_autoreset_in_registers(local, one_lane, start, registers);
+        gv_store_world(a, w, registers);
     }
 }
 
@@ -212,12 +212,12 @@ GV_FN void gv_step_pack_next_step(const GvArgs& a, const GvTeam& team) {
     finished.count = 0;
     gv_add_finished(a, team.world, finished);
     gv_restart_finished(a, team, finished, true);
-    GvHeld held[GV_PACK];
+    GvRegisterWorld registers[GV_PACK];
     GvNumbers metrics[GV_PACK];
     float obs[GV_PACK][GV_SINGLE_FEATURES];
     for (gv_i32 i = 0; i < finished.count; ++i) {
-        gv_load_world(a, finished.world[i], held[i]);
-        gv_load_flags(a, finished.world[i], true, held[i]);
+        gv_load_world(a, finished.world[i], registers[i]);
+        gv_load_flags(a, finished.world[i], true, registers[i]);
         gv_copy_row(a.obs + (gv_i64)finished.world[i] * GV_SINGLE_FEATURES, obs[i]);
         gv_load_pack_metrics(a, finished.world[i], metrics[i]);
     }
@@ -225,7 +225,7 @@ GV_FN void gv_step_pack_next_step(const GvArgs& a, const GvTeam& team) {
     const GvOutcome start = gv_outcome(a.autoreset, true, true, true);  // the same for all flags of the episode before
     for (gv_i32 i = 0; i < finished.count; ++i) {
         const gv_i64 w = finished.world[i];
-        gv_store_world(a, w, held[i]);
+        gv_store_world(a, w, registers[i]);
         gv_copy_row(obs[i], a.obs + w * GV_SINGLE_FEATURES);
         gv_store_pack_metrics(a, w, metrics[i]);
         a.agent_reward[w] = 0.0f;

@@ -24,14 +24,14 @@ GV_FN GvDraw gv_load_four_steps(const GvArgs& a, const char* actions, gv_i32 ent
 //
 // `never_finished` is the common case: same-step mode, no world finished at the start, and aligned observations.
 template <class Row, bool never_finished>
-GV_FN void gv_rollout_held(const GvArgs& a, const GvTeam& team) {
-    GvHeld held, next;
-    gv_load_world(a, team.world, held);
+GV_FN void gv_rollout_in_registers(const GvArgs& a, const GvTeam& team) {
+    GvRegisterWorld registers, next;
+    gv_load_world(a, team.world, registers);
     GvStart start;
     gv_load_start(a, start);
-    gv_load_flags(a, team.world, !never_finished, held);
-    const GvArgs without_key = gv_local_args(a, team.world, held);
-    GvArgs local = gv_args_with_key(without_key, start, held);
+    gv_load_flags(a, team.world, !never_finished, registers);
+    const GvArgs without_key = gv_local_args(a, team.world, registers);
+    GvArgs local = gv_args_with_key(without_key, start, registers);
     const GvOrigin origin = gv_origin(local, 0);
     const GvTeam one_lane = gv_one_lane(team, team.world);
     const gv_i32 entries = gv_num_entries(a), features = gv_num_features(a);
@@ -69,25 +69,25 @@ GV_FN void gv_rollout_held(const GvArgs& a, const GvTeam& team) {
         actions += a.action_stride;
         gv_point_outputs(a, local, row);
         if (never_finished) {
-            held.terminated = held.truncated = 0;  // they are 0 already; the assignment tells the compiler
+            registers.terminated = registers.truncated = 0;  // they are 0 already; the assignment tells the compiler
             local.autoreset = GV_SAME_STEP;
         }
-        if (held.terminated || held.truncated)  // only finished worlds read previous_obs
+        if (registers.terminated || registers.truncated)  // only finished worlds read previous_obs
             local.previous_obs =
                 step == 0 ? a.previous_obs + (gv_i64)row * features : a.obs + (gv_i64)(row - a.num_worlds) * features;
-        GvHeldObs obs;
-        gv_hold_obs(local, obs);
-        const bool restarts = gv_advance_held(local, one_lane);
+        GvRegisterObs obs;
+        gv_point_obs(local, obs);
+        const bool restarts = gv_advance_in_registers(local, one_lane);
         if (never_finished) gv_store_final_obs(a, (gv_i64)row, obs, restarts, true);
         if (!drawn && (restarts || (step & (GV_DRAW_EARLY - 1)) == 0)) {
-            gv_copy_key(next, held);
+            gv_copy_key(next, registers);
             gv_reset_state(early, one_lane);
             drawn = true;
         }
         if (restarts) {
             gv_write_start(local, one_lane);
             if (local.autoreset == GV_SAME_STEP && !never_finished) gv_store_obs(a.final_obs, (gv_i64)row, obs, gv_obs_aligned(a.final_obs));
-            gv_take_start(held, next);
+            gv_take_start(registers, next);
             drawn = false;
             env_observe(local, one_lane, local.obs);
         }
@@ -95,12 +95,12 @@ GV_FN void gv_rollout_held(const GvArgs& a, const GvTeam& team) {
         gv_store_once(a.agent_reward + row, reward);
         row += a.num_worlds;
     }
-    gv_store_world(a, team.world, held);
-    gv_store_pool_entry(without_key, start, held);
+    gv_store_world(a, team.world, registers);
+    gv_store_pool_entry(without_key, start, registers);
 }
 
 GV_FN void gv_rollout_single(const GvArgs& a, const GvTeam& team) {
     const bool never_finished = !gv_may_be_finished(a) && gv_obs_aligned(a.obs) && gv_obs_aligned(a.final_obs);
-    if (never_finished && (gv_i64)a.num_steps * a.num_worlds <= 0xffffffffll) gv_rollout_held<gv_u32, true>(a, team);
-    else gv_rollout_held<gv_u64, false>(a, team);
+    if (never_finished && (gv_i64)a.num_steps * a.num_worlds <= 0xffffffffll) gv_rollout_in_registers<gv_u32, true>(a, team);
+    else gv_rollout_in_registers<gv_u64, false>(a, team);
 }

@@ -1,7 +1,7 @@
 // One step of a single-agent world that is held in variables of one lane.
 #pragma once
 #include "random_actions.h"
-#include "single/held.h"
+#include "single/register_world.h"
 
 // Room for the entries of an action, in variables of a lane.
 #ifdef GV_ENTRIES  // a program of the learner has set it
@@ -54,33 +54,33 @@ GV_FN void gv_point_outputs(const GvArgs& a, GvArgs& local, Row row) {
 // Observation of a step, held until the lane knows if it is the last one of the episode. All lanes of a warp then store at the same
 // time, in whole sectors. If observations are long, or their length is not a constant (host), hooks write to memory directly.
 #if defined(GV_num_features) && GV_num_features <= 32
-struct GvHeldObs {
+struct GvRegisterObs {
     float value[GV_num_features];
 };
-GV_FN void gv_hold_obs(GvArgs& local, GvHeldObs& held) { local.obs = local.final_obs = held.value; }
+GV_FN void gv_point_obs(GvArgs& local, GvRegisterObs& registers) { local.obs = local.final_obs = registers.value; }
 GV_FN bool gv_obs_aligned(const float* obs) { return gv_is_aligned<GV_num_features>(obs); }
-GV_FN void gv_store_obs(float* obs, gv_i64 row, const GvHeldObs& held, bool aligned) {
-    gv_store_row_once<GV_num_features>(obs, row, held.value, aligned);
+GV_FN void gv_store_obs(float* obs, gv_i64 row, const GvRegisterObs& registers, bool aligned) {
+    gv_store_row_once<GV_num_features>(obs, row, registers.value, aligned);
 }
 #else
-struct GvHeldObs {};
-GV_FN void gv_hold_obs(GvArgs&, GvHeldObs&) {}
+struct GvRegisterObs {};
+GV_FN void gv_point_obs(GvArgs&, GvRegisterObs&) {}
 GV_FN bool gv_obs_aligned(const float*) { return true; }
-GV_FN void gv_store_obs(float*, gv_i64, const GvHeldObs&, bool) {}
+GV_FN void gv_store_obs(float*, gv_i64, const GvRegisterObs&, bool) {}
 #endif
 
 // Stores the last observation of an episode, if `last`. A partly written sector costs a GPU more than a whole one, so worlds whose
 // rows are in the same sector store theirs as well; final_obs is not valid in those rows. All lanes of a warp must call this.
-GV_FN void gv_store_final_obs(const GvArgs& a, gv_i64 row, const GvHeldObs& held, bool last, bool aligned) {
+GV_FN void gv_store_final_obs(const GvArgs& a, gv_i64 row, const GvRegisterObs& registers, bool last, bool aligned) {
     const gv_i32 features = gv_num_features(a), worlds = features % 8 == 0 ? 1 : features % 4 == 0 ? 2 : features % 2 == 0 ? 4 : 8;
-    if (gv_any_in_group(worlds, last)) gv_store_obs(a.final_obs, row, held, aligned);
+    if (gv_any_in_group(worlds, last)) gv_store_obs(a.final_obs, row, registers, aligned);
 }
 
 // ---- the step -------------------------------------------------------------------------------------------------
 
-GV_FN void gv_step_held(const GvArgs& a, const GvTeam& team) {
-    GvHeld held;
-    gv_load_world(a, team.world, held);
+GV_FN void gv_step_in_registers(const GvArgs& a, const GvTeam& team) {
+    GvRegisterWorld registers;
+    gv_load_world(a, team.world, registers);
     GvRawEntry raw[GV_ENTRIES];
     GvEntry action[GV_ENTRIES];
     const gv_i64 first = (gv_i64)team.world * gv_num_entries(a);
@@ -89,10 +89,10 @@ GV_FN void gv_step_held(const GvArgs& a, const GvTeam& team) {
     GvStart start;
     gv_load_start(a, start);
     gv_load_fence();
-    gv_load_flags(a, team.world, gv_may_be_finished(a), held);
-    const GvHeld before = held;
+    gv_load_flags(a, team.world, gv_may_be_finished(a), registers);
+    const GvRegisterWorld before = registers;
     for (gv_i32 entry = 0; entry < gv_num_entries(a); ++entry) action[entry] = gv_entry_of(raw[entry], type);
-    GvArgs local = gv_local_args(a, team.world, held);
+    GvArgs local = gv_local_args(a, team.world, registers);
     gv_load_params(local);
     gv_point_outputs(a, local, team.world);
     local.previous_obs = a.previous_obs + team.world * (gv_i64)gv_num_features(a);
@@ -101,12 +101,12 @@ GV_FN void gv_step_held(const GvArgs& a, const GvTeam& team) {
     float reward = 0.0f;
     local.agent_reward = &reward;
     const GvTeam one_lane = gv_one_lane(team, team.world);
-    GvHeldObs obs;
-    gv_hold_obs(local, obs);
-    const bool restarts = gv_advance_held(local, one_lane);
+    GvRegisterObs obs;
+    gv_point_obs(local, obs);
+    const bool restarts = gv_advance_in_registers(local, one_lane);
     if (a.autoreset == GV_SAME_STEP) gv_store_final_obs(a, team.world, obs, restarts, gv_obs_aligned(a.final_obs));
-    if (restarts) gv_autoreset_held(local, one_lane, start, held);
+    if (restarts) gv_autoreset_in_registers(local, one_lane, start, registers);
     gv_store_obs(a.obs, team.world, obs, gv_obs_aligned(a.obs));
-    gv_store_changes(a, team.world, before, held);
+    gv_store_changes(a, team.world, before, registers);
     gv_store_once(a.agent_reward + team.world, reward);
 }

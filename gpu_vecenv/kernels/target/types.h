@@ -30,7 +30,7 @@ struct GvLanes {
 // A team that steps a world.
 struct GvTeam : GvLanes {
     gv_i32 world;    // index of the world, for gv_row() and gv_state(); 0 if a lane holds the world
-    GvProgress* progress = nullptr;  // of the world; held worlds have theirs in variables
+    GvProgress* progress = nullptr;  // of the world; register worlds have theirs in variables
     GvNumbers* numbers = nullptr;    // metrics of the episode, while a step holds them in variables
     gv_i32 world_number = world;     // number of the world in its env, for debugging
 };

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from gpu_vecenv.backend.private import run_backward
-from gpu_vecenv.train.algorithms.gated_adam import gradient_scale
+from gpu_vecenv.train.algorithms.masked_adam import gradient_scale
 from gpu_vecenv.train.config import PPOConfig
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.policies.contract import Evaluated, Inputs, Policy
@@ -118,13 +118,13 @@ class PPOLoss:
 
         log_ratio = log_prob - batch.log_prob
         ratio = log_ratio.exp()  # r = pi(a|s) / pi_old(a|s)
-        held_ratio = torch.clamp(ratio, self.low, self.high)
+        clipped_ratio = torch.clamp(ratio, self.low, self.high)
         kl = (ratio - 1.0) - log_ratio
         # -L_CLIP = max(-r A, -clip(r, 1 - eps, 1 + eps) A); a clipped ratio has no derivative, and that of r by log pi is r
         cost = -batch.advantage
-        free, held = ratio * cost, held_ratio * cost
-        is_free = free >= held
-        surrogate = torch.where(is_free, free, held)
+        free, clipped = ratio * cost, clipped_ratio * cost
+        is_free = free >= clipped
+        surrogate = torch.where(is_free, free, clipped)
         by_log_prob = torch.where(is_free, of_policy, zero) * cost * ratio
 
         off = value - batch.target
@@ -132,9 +132,9 @@ class PPOLoss:
         if self.clip_value:
             # Inside the range this is the value itself. Its change, added again, may be rounded to a larger error.
             near = torch.clamp(value, batch.value - self.clip_coef, batch.value + self.clip_coef)
-            held_error = (near - batch.target).square()
-            is_held = held_error > error
-            error, of_value = torch.where(is_held, held_error, error), torch.where(is_held, zero, of_value)
+            clipped_error = (near - batch.target).square()
+            is_clipped = clipped_error > error
+            error, of_value = torch.where(is_clipped, clipped_error, error), torch.where(is_clipped, zero, of_value)
         # All means at once, as an operation on one takes as long.
-        terms = torch.where(counted, torch.stack((surrogate, 0.5 * error, entropy, kl, held_ratio != ratio)), zero)
+        terms = torch.where(counted, torch.stack((surrogate, 0.5 * error, entropy, kl, clipped_ratio != ratio)), zero)
         return (by_log_prob, of_entropy, of_value * off), terms.flatten(1).sum(1) / count

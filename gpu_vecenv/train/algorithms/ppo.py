@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from gpu_vecenv.train.algorithms.contract import Algorithm
-from gpu_vecenv.train.algorithms.gated_adam import GatedAdam
 from gpu_vecenv.train.algorithms.loss import TERMS
+from gpu_vecenv.train.algorithms.masked_adam import MaskedAdam
 from gpu_vecenv.train.algorithms.ppo_backend import Backend, TorchBackend
 from gpu_vecenv.train.algorithms.schedules import DeviceScalars, scalars_at
 from gpu_vecenv.train.config import PPOConfig
@@ -69,12 +69,12 @@ class PPO(Algorithm):
                 f"that learns from sequences, got a state of {policy.state_shape}"
             )
         self.policy, self.config = policy, config
-        self.adam = GatedAdam(policy.parameters(), config.max_grad_norm)
+        self.adam = MaskedAdam(policy.parameters(), config.max_grad_norm)
         self.reward_norm = RewardNorm(shape, config.gamma).to(device) if config.normalize_rewards else None
-        self.deals = torch.tensor(seed, dtype=torch.int64, device=device)
+        self.shuffles = torch.tensor(seed, dtype=torch.int64, device=device)
         self.factor = torch.ones((), dtype=torch.float32, device=device)
         self.schedule_steps = schedule_steps
-        self.backend = backend(policy, config, self.adam, self.deals, self.factor)
+        self.backend = backend(policy, config, self.adam, self.shuffles, self.factor)
         self.largest = self.backend.largest
         low, high = ADAPTIVE_RANGE
         self.adaptive_range = min(low, config.learning_rate), max(high, config.learning_rate)
@@ -109,9 +109,9 @@ class PPO(Algorithm):
     def _advantages(self, samples: Samples) -> Advantages:
         """Return advantage, value target and value, each float32 (T, B[, a]); 0 for transitions that do not count."""
         config = self.config
-        masks = TransitionMasks(samples.valid, samples.cut, samples.timed_out, samples.ended)
+        masks = TransitionMasks(samples.valid, samples.episode_end, samples.timed_out, samples.ended)
         if self.reward_norm is not None:
-            self.reward_norm.update(samples.reward, masks.valid, masks.cut)
+            self.reward_norm.update(samples.reward, masks.valid, masks.episode_end)
         value = self.backend.values(samples, samples.obs)
         final_value = None
         if config.bootstrap_at_time_limit and samples.final_obs is not None:
@@ -129,11 +129,11 @@ class PPO(Algorithm):
         self.factor.copy_(rate / base_rate)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return Adam's moments, the reward scale, the number of deals and the factor of the learning rate."""
+        """Return Adam's moments, the reward scale, the number of shuffles and the factor of the learning rate."""
         return {
             "adam": self.adam.state_dict(),
             "reward_norm": None if self.reward_norm is None else self.reward_norm.state_dict(),
-            "deals": self.deals.clone(),
+            "deals": self.shuffles.clone(),
             "factor": self.factor.clone(),
         }
 
@@ -146,7 +146,7 @@ class PPO(Algorithm):
         self.adam.load_state_dict(state["adam"], f"{where}/adam")
         if self.reward_norm is not None:
             self.reward_norm.load_state_dict(state["reward_norm"])
-        self.deals.copy_(state["deals"])
+        self.shuffles.copy_(state["deals"])
         if self.config.learning_rate_schedule == "adaptive":  # the other schedules have no factor
             self.factor.copy_(state["factor"])
 

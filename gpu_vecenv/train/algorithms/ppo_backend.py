@@ -8,10 +8,10 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor
 
-from gpu_vecenv.train.algorithms.deal import choose, deal
-from gpu_vecenv.train.algorithms.gated_adam import GatedAdam
 from gpu_vecenv.train.algorithms.loss import TERMS, Minibatch, PPOLoss, standardized
+from gpu_vecenv.train.algorithms.masked_adam import MaskedAdam
 from gpu_vecenv.train.algorithms.schedules import DeviceScalars
+from gpu_vecenv.train.algorithms.shuffle import choose, shuffle
 from gpu_vecenv.train.config import PPOConfig
 from gpu_vecenv.train.policies.contract import Actor, Observation, Policy
 from gpu_vecenv.train.returns.moments import moments
@@ -28,17 +28,17 @@ class Backend(ABC):
     largest: float = math.inf
     """See ``Algorithm.largest``."""
 
-    def __init__(self, policy: Policy, config: PPOConfig, adam: GatedAdam, deals: Tensor, factor: Tensor) -> None:
+    def __init__(self, policy: Policy, config: PPOConfig, adam: MaskedAdam, shuffles: Tensor, factor: Tensor) -> None:
         """Store what an update changes.
 
         Args:
             policy: the policy to train, on the device.
             config: hyperparameters.
             adam: optimiser of its weights.
-            deals: int64 (), seed of the next order of minibatches, which an update increases by its epochs.
+            shuffles: int64 (), seed of the next order of minibatches, which an update increases by its epochs.
             factor: float32 (), factor of the learning rate.
         """
-        self.policy, self.config, self.adam, self.deals, self.factor = policy, config, adam, deals, factor
+        self.policy, self.config, self.adam, self.shuffles, self.factor = policy, config, adam, shuffles, factor
 
     def actor(self) -> Actor | None:
         """See ``Algorithm.actor()``."""
@@ -60,7 +60,7 @@ class Backend(ABC):
 
     @abstractmethod
     def learn(self, samples: Samples, scalars: DeviceScalars, estimates: Advantages) -> Tensor:
-        """Set the learning rate, learn from all minibatches of all epochs, and count them in ``deals``.
+        """Set the learning rate, learn from all minibatches of all epochs, and count them in ``shuffles``.
 
         Args:
             samples: the policy's samples of a rollout.
@@ -129,21 +129,21 @@ class TorchBackend(Backend):
         transitions = choose(counted.flatten(), samples.all_valid)
         for epoch in range(config.num_epochs):
             before = sums.clone()
-            index, used = deal(transitions, config.num_minibatches, self.deals, epoch + 1)
+            index, used = shuffle(transitions, config.num_minibatches, self.shuffles, epoch + 1)
             wanted = used.any(1) & ~stopped
             wanted_steps += wanted.sum()
-            for chosen, at, use, open_gate in zip(index, zip(*samples.place(index), strict=True), used, wanted, strict=True):
+            for chosen, at, use, mask in zip(index, zip(*samples.place(index), strict=True), used, wanted, strict=True):
                 batch = self._minibatch(samples, at, use, numbers[:, chosen])
                 self.adam.zero_grad()
                 terms = loss.backward(self.policy, batch)
-                norm, taken = self.adam.step(open_gate)
+                norm, taken = self.adam.step(mask)
                 with_choice = one if batch.choice is None else batch.choice.any().float().view(1)
                 sums += torch.where(taken, torch.cat((terms, norm.view(1), with_choice, one)), nothing)
             if config.target_kl is not None and config.learning_rate_schedule != "adaptive":
                 added = sums - before
                 kl = added[TERMS.index("kl")] / added[-2]  # NaN if the epoch took no step with a choice
                 stopped |= kl > config.target_kl
-        self.deals += config.num_epochs
+        self.shuffles += config.num_epochs
         return sums, wanted_steps
 
     def values(self, samples: Samples, obs: Observation, wanted: Tensor | None = None) -> Tensor:

@@ -18,7 +18,7 @@ from gpu_vecenv.backend.programs import Call
 from gpu_vecenv.errors import ArrayTypeError, DeviceError, ShapeError
 from gpu_vecenv.train.fused.arguments import SLAB
 from gpu_vecenv.train.fused.kernels import empty_halves, is_addressed_by_rows, norm_numbers
-from gpu_vecenv.train.fused.program import LARGEST_HALF, Sizes, act_program
+from gpu_vecenv.train.fused.tile_plan import LARGEST_HALF, Sizes, act_program
 from gpu_vecenv.train.policies.actor_critic import ActorCritic
 from gpu_vecenv.train.policies.contract import Draw, Inputs
 from gpu_vecenv.train.policies.networks import FeedForward

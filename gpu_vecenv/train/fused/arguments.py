@@ -39,8 +39,8 @@ BOX = Struct(
 TENSOR = Struct(
     "GvTensor",
     Array("weight", "float32", "*size", "a parameter", written=True),
-    Array("mean", "float32", "*size", "torch's state of Adam for it", written=True),
-    Array("square", "float32", "*size", written=True),
+    Array("m", "float32", "*size", "torch's state of Adam for it", written=True),
+    Array("v", "float32", "*size", written=True),
     Array("step", "float32", "1", written=True),
     Number("first", "int32", "its first column in the sums"),
     Number("size", "int32"),

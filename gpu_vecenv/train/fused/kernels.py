@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from gpu_vecenv.backend.programs import Call
-from gpu_vecenv.train.algorithms.gated_adam import GatedAdam
+from gpu_vecenv.train.algorithms.masked_adam import MaskedAdam
 from gpu_vecenv.train.config import PPOConfig
 from gpu_vecenv.train.fused.arguments import SLAB
-from gpu_vecenv.train.fused.program import ADAM_COLUMNS, REDUCED, Sizes, update_program
+from gpu_vecenv.train.fused.tile_plan import ADAM_COLUMNS, REDUCED, Sizes, update_program
 from gpu_vecenv.train.policies.actor_critic import ActorCritic
 from gpu_vecenv.train.policies.networks import FeedForward
 from gpu_vecenv.train.returns.normalize import RunningNorm
@@ -41,7 +41,7 @@ class UpdateKernels:
     """
 
     def __init__(
-        self, policy: ActorCritic, sizes: Sizes, config: PPOConfig, adam: GatedAdam, num_rows: int, alone: bool = True
+        self, policy: ActorCritic, sizes: Sizes, config: PPOConfig, adam: MaskedAdam, num_rows: int, alone: bool = True
     ) -> None:
         """Allocate the arrays.
 
@@ -121,7 +121,7 @@ class UpdateKernels:
                 first = self.sizes.actor_columns
             moments = state[tensor]
             place.weight, place.first, place.size = tensor.data_ptr(), first, tensor.numel()
-            place.mean, place.square = moments["exp_avg"].data_ptr(), moments["exp_avg_sq"].data_ptr()
+            place.m, place.v = moments["exp_avg"].data_ptr(), moments["exp_avg_sq"].data_ptr()
             place.step = moments["step"].data_ptr()
             first += tensor.numel()
 
@@ -140,7 +140,7 @@ class UpdateKernels:
         self._launch("gv_reduce", self._reduce_teams, SMALL_BYTES)
 
     def step(self, epoch: int, minibatch: int, ends_epoch: bool) -> None:
-        """Take the step of a minibatch, if its gate is open.
+        """Take the step of a minibatch, if its mask is True.
 
         Args:
             epoch: number of the epoch in the update.

@@ -9,7 +9,7 @@ from gpu_vecenv.train.algorithms.contract import Setup
 from gpu_vecenv.train.algorithms.ppo import PPO
 from gpu_vecenv.train.algorithms.ppo_backend import TorchBackend
 from gpu_vecenv.train.config import PPOConfig, bootstraps
-from gpu_vecenv.train.fused.applies import fused_sizes
+from gpu_vecenv.train.fused.eligibility import fused_sizes
 from gpu_vecenv.train.fused.update import FusedBackend
 from gpu_vecenv.train.policies.contract import Policy
 

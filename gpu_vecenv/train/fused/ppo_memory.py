@@ -19,10 +19,10 @@ from gpu_vecenv.train.algorithms.loss import Minibatch, PPOLoss
 from gpu_vecenv.train.algorithms.ppo_backend import MAX_CHUNK_ROWS
 from gpu_vecenv.train.config import PPOConfig
 from gpu_vecenv.train.fused.act import SPLIT_ROWS
-from gpu_vecenv.train.fused.applies import fused_sizes
+from gpu_vecenv.train.fused.eligibility import fused_sizes
 from gpu_vecenv.train.fused.ppo import why_not_fused
-from gpu_vecenv.train.fused.program import Sizes
 from gpu_vecenv.train.fused.split import ROOM
+from gpu_vecenv.train.fused.tile_plan import Sizes
 from gpu_vecenv.train.policies.contract import Inputs, Policy
 from gpu_vecenv.train.returns.normalize import RewardNorm
 from gpu_vecenv.train.storage.policy_rows import PolicyRows
@@ -85,7 +85,7 @@ def _measured_step(policy: Policy, rows: PolicyRows, ppo: PPOConfig, count: int)
     peak = _Peak()
     with each_operation(peak.run):
         inputs, lead = _inputs(policy, rows, count)
-        action = _like(rows.parts[0].slabs.action, lead)
+        action = _like(rows.spans[0].slabs.action, lead)
         log_prob, value, advantage, target = torch.zeros(4, *lead, dtype=torch.float32, device="cpu")
         place = torch.zeros(2, count, dtype=torch.int64, device="cpu")  # step and sample of each, which PPO keeps meanwhile
         valid = torch.ones(lead, dtype=torch.bool, device="cpu")
@@ -98,8 +98,8 @@ def _measured_step(policy: Policy, rows: PolicyRows, ppo: PPOConfig, count: int)
 
 def _measured_values(policy: Policy, rows: PolicyRows, count: int) -> int:
     """Return the most bytes that values of some samples take at a time, with their observations if these are copied for it."""
-    own = rows.parts[0]
-    are_views = len(rows.parts) > 1 or own.agents * own.num_worlds in (own.slabs.num_rows, 1)
+    own = rows.spans[0]
+    are_views = len(rows.spans) > 1 or own.agents * own.num_worlds in (own.slabs.num_rows, 1)
     inputs, _ = _inputs(policy, rows, count)
     peak = _Peak()
     with torch.no_grad(), each_operation(peak.run):
@@ -110,8 +110,8 @@ def _measured_values(policy: Policy, rows: PolicyRows, count: int) -> int:
 def _inputs(policy: Policy, rows: PolicyRows, count: int) -> tuple[Inputs, tuple[int, ...]]:
     """Return inputs of some samples that are all zeros, and the axes of their actions."""
     lead = (count, *rows.shape[1:])
-    part = rows.parts[0]
-    inputs = rows.inputs(part, 0)
+    span = rows.spans[0]
+    inputs = rows.inputs(span, 0)
 
     def like(array: Tensor, axes: tuple[int, ...], taken: int) -> Tensor:
         return torch.zeros(*axes, *array.shape[taken:], dtype=array.dtype, device="cpu")

@@ -11,7 +11,7 @@ from gymnasium.vector import AutoresetMode
 from gpu_vecenv.backend.programs import Call
 from gpu_vecenv.spec.struct import is_single
 from gpu_vecenv.train.fused.act import FusedPolicy
-from gpu_vecenv.train.fused.program import GROUP_ROWS, Sizes, rollout_program
+from gpu_vecenv.train.fused.tile_plan import GROUP_ROWS, Sizes, rollout_program
 from gpu_vecenv.train.storage.rollout import Rollout
 
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from gpu_vecenv.train.algorithms.gated_adam import GatedAdam
+from gpu_vecenv.train.algorithms.masked_adam import MaskedAdam
 from gpu_vecenv.train.config import PPOConfig
 from gpu_vecenv.train.fused.kernels import UpdateKernels, empty_halves
-from gpu_vecenv.train.fused.program import Sizes
+from gpu_vecenv.train.fused.tile_plan import Sizes
 from gpu_vecenv.train.policies.actor_critic import ActorCritic
 
 ROOM = {"cpu": 1024, "cuda": 1 << 18}
@@ -27,23 +27,23 @@ class SplitKernels(UpdateKernels):
     """
 
     def __init__(
-        self, policy: ActorCritic, sizes: Sizes, config: PPOConfig, adam: GatedAdam, num_rows: int, alone: bool = True
+        self, policy: ActorCritic, sizes: Sizes, config: PPOConfig, adam: MaskedAdam, num_rows: int, alone: bool = True
     ) -> None:
         """Allocate the arrays; see ``UpdateKernels``."""
         super().__init__(policy, sizes, config, adam, num_rows, alone)
         self.room = min(-(-num_rows // sizes.rows) * sizes.rows, ROOM[self.device.type])
         self.stash = empty_halves(sizes.stash_columns * self.room, device=self.device)
-        self._parts = sizes.num_parts
+        self._tiles = sizes.num_gradient_tiles
         slices = CPU_SLICES
         if self.device.type == "cuda":
-            slices = torch.cuda.get_device_properties(self.device).multi_processor_count // self._parts
+            slices = torch.cuda.get_device_properties(self.device).multi_processor_count // self._tiles
         self.call.set(room=self.room, slices=max(1, min(slices, self.args.actor_blocks)), stash=self.stash)
 
     def gradient(self, samples: Tensor, minibatch: int = 0) -> None:
         """See ``UpdateKernels.gradient()``."""
         self.call.set(samples=samples)
         args, shared_bytes = self.args, self.sizes.update_memory.shared_bytes
-        blocks, sums = args.actor_blocks + args.critic_blocks, self._parts * args.slices
+        blocks, sums = args.actor_blocks + args.critic_blocks, self._tiles * args.slices
         whole = args.rows
         for first in range(0, whole, self.room):
             args.samples = samples.data_ptr() + 4 * first

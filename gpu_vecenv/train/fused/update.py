@@ -5,21 +5,21 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from gpu_vecenv.train.algorithms.deal import choose, deal_samples
-from gpu_vecenv.train.algorithms.gated_adam import GatedAdam
+from gpu_vecenv.train.algorithms.masked_adam import MaskedAdam
 from gpu_vecenv.train.algorithms.ppo_backend import Backend
 from gpu_vecenv.train.algorithms.schedules import DeviceScalars
+from gpu_vecenv.train.algorithms.shuffle import choose, shuffle_samples
 from gpu_vecenv.train.config import PPOConfig
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.fused.act import FusedPolicy
-from gpu_vecenv.train.fused.applies import require_fused
+from gpu_vecenv.train.fused.eligibility import require_fused
 from gpu_vecenv.train.fused.kernels import UpdateKernels, is_addressed_by_rows, slab
 from gpu_vecenv.train.fused.split import SplitKernels
 from gpu_vecenv.train.fused.update_ends import UpdateEnds
 from gpu_vecenv.train.policies.contract import Inputs, Observation, Policy
+from gpu_vecenv.train.returns.minibatch_moments import minibatch_moments
 from gpu_vecenv.train.returns.moments import moments
 from gpu_vecenv.train.returns.scan import Advantages
-from gpu_vecenv.train.returns.standards import standards
 from gpu_vecenv.train.storage.samples import Samples
 
 
@@ -30,7 +30,7 @@ class FusedBackend(Backend):
     """
 
     def __init__(
-        self, policy: Policy, config: PPOConfig, adam: GatedAdam, deals: Tensor, factor: Tensor, shares_gpu: bool = False
+        self, policy: Policy, config: PPOConfig, adam: MaskedAdam, shuffles: Tensor, factor: Tensor, shares_gpu: bool = False
     ) -> None:
         """Prepare the kernels; see ``Backend``.
 
@@ -38,17 +38,17 @@ class FusedBackend(Backend):
             policy: the policy to train.
             config: hyperparameters.
             adam: optimiser of its weights.
-            deals: seed of the next order of minibatches.
+            shuffles: seed of the next order of minibatches.
             factor: factor of the learning rate.
             shares_gpu: other runs use the GPU at the same time.
 
         Raises:
             ConfigError: the policy does not fit; the message says why.
         """
-        super().__init__(policy, config, adam, deals, factor)
-        self.sizes = require_fused(policy, deals.device)
+        super().__init__(policy, config, adam, shuffles, factor)
+        self.sizes = require_fused(policy, shuffles.device)
         # A policy that fits is an ActorCritic.
-        self.fused = FusedPolicy(policy, self.sizes, deals.device, alone=not shares_gpu)  # type: ignore[arg-type]
+        self.fused = FusedPolicy(policy, self.sizes, shuffles.device, alone=not shares_gpu)  # type: ignore[arg-type]
         self.largest = self.fused.largest
         self._kernels: UpdateKernels | None = None
 
@@ -73,7 +73,7 @@ class FusedBackend(Backend):
         if samples.choice is not None:
             of_choice = moments(estimates.numbers[0].view(-1, 1), samples.choice.flatten())
         kernels = self._prepared(samples, scalars)
-        ends = UpdateEnds(kernels, self.config, scalars, self.factor, self.deals)
+        ends = UpdateEnds(kernels, self.config, scalars, self.factor, self.shuffles)
         self._learn(kernels, samples, ends.begin(samples.log_prob, estimates, of_valid, of_choice))
         return ends.end()
 
@@ -88,14 +88,14 @@ class FusedBackend(Backend):
         config = self.config
         kernels.call.set(numbers=numbers)
         transitions, number = choose(samples.valid.flatten(), samples.all_valid), 0
-        dealt = deal_samples(transitions, config.num_minibatches, self.deals, 1, config.num_epochs)
+        shuffled = shuffle_samples(transitions, config.num_minibatches, self.shuffles, 1, config.num_epochs)
         choice = None if samples.choice is None else samples.choice.flatten()
-        normal = standards(numbers[:, 2], dealt, choice) if config.normalize_advantages == "minibatch" else None
+        normal = minibatch_moments(numbers[:, 2], shuffled, choice) if config.normalize_advantages == "minibatch" else None
         for epoch in range(config.num_epochs):
             for minibatch in range(config.num_minibatches):
                 if normal is not None:
                     kernels.call.set(moments=normal[epoch, minibatch])
-                kernels.gradient(dealt[epoch, minibatch], number)
+                kernels.gradient(shuffled[epoch, minibatch], number)
                 kernels.reduce()
                 kernels.step(epoch, number, minibatch == config.num_minibatches - 1)
                 number += 1

@@ -26,7 +26,9 @@ NORMALIZE = {"none": 0, "rollout": UPDATE_ENDS.macros["OVER_ROLLOUT"], "minibatc
 class UpdateEnds:
     """Launches the first and the last kernel of an update."""
 
-    def __init__(self, kernels: UpdateKernels, config: PPOConfig, scalars: DeviceScalars, factor: Tensor, deals: Tensor) -> None:
+    def __init__(
+        self, kernels: UpdateKernels, config: PPOConfig, scalars: DeviceScalars, factor: Tensor, shuffles: Tensor
+    ) -> None:
         """Store the addresses of settings and of the kernels' arrays.
 
         Args:
@@ -34,7 +36,7 @@ class UpdateEnds:
             config: hyperparameters.
             scalars: settings of this update.
             factor: factor of the learning rate, float32 ().
-            deals: number of deals before this update, int64 (), which its end increases.
+            shuffles: number of shuffles before this update, int64 (), which its end increases.
         """
         steps = kernels.adam.prepared()[0]["step"]
         self._call = Call(
@@ -42,7 +44,7 @@ class UpdateEnds:
             normalize=NORMALIZE[config.normalize_advantages], num_work=kernels.work.numel(),
             num_stopped=kernels.stopped.numel(), learning_rate=scalars.learning_rate, factor=factor,
             entropy_coef=scalars.entropy_coef, step=steps, rate=kernels.adam.rate, scales=kernels.scales, work=kernels.work,
-            stopped=kernels.stopped, steps=kernels.steps, deals=deals,
+            stopped=kernels.stopped, steps=kernels.steps, shuffles=shuffles,
         )  # fmt: skip
         if kernels.policy.box is not None:
             self._call.set(entries=kernels.policy.log_std.numel(), log_std=kernels.policy.log_std)
@@ -74,7 +76,7 @@ class UpdateEnds:
         return numbers
 
     def end(self) -> Tensor:
-        """Count the deals, and return the numbers of ``PPO.metric_names``, float32 (12,)."""
+        """Count the shuffles, and return the numbers of ``PPO.metric_names``, float32 (12,)."""
         metrics = torch.empty(NUM_METRICS, dtype=torch.float32, device=self._call.device)
         self._call.args.metrics = metrics.data_ptr()
         self._call.launch("gv_end", 1)

@@ -22,7 +22,7 @@ class TransitionMasks(NamedTuple):
 
     valid: Tensor
     """The row's agent was alive when the step began, so the update may use the transition."""
-    cut: Tensor
+    episode_end: Tensor
     """The agent left or was absent, or its world's episode ended in this step: later transitions belong to another episode."""
     timed_out: Tensor
     """The time limit alone ended the episode, and the agent was alive: its value may be bootstrapped."""
@@ -71,7 +71,7 @@ def transition_masks(
         agents=shape[2] if len(shape) > 2 else 1,
     )  # fmt: skip
     args = call.args
-    args.valid, args.cut, args.timed_out, args.ended = (mask.data_ptr() for mask in masks)
+    args.valid, args.episode_end, args.timed_out, args.ended = (mask.data_ptr() for mask in masks)
     teams = -(-columns // TILE) * -(-shape[0] // STEPS)
     call.launch("gv_masks", teams, shape[0] * columns)
     return TransitionMasks(*(masks if out is not None else (mask.view(shape) for mask in masks)))

@@ -104,15 +104,15 @@ class RewardNorm(nn.Module):
         return self.norm.scale
 
     @torch.no_grad()
-    def update(self, reward: Tensor, valid: Tensor, cut: Tensor) -> None:
+    def update(self, reward: Tensor, valid: Tensor, episode_end: Tensor) -> None:
         """Update the statistics with a rollout's rewards.
 
         Args:
             reward: float32 (T, ...).
             valid: bool (T, ...), False for transitions to leave out; their rewards may hold anything.
-            cut: bool (T, ...), True where the row's episode ended with this step.
+            episode_end: bool (T, ...), True where the row's episode ended with this step.
         """
-        self.norm.update(discounted_returns(reward, valid, cut, self.gamma, self.running_return), valid)
+        self.norm.update(discounted_returns(reward, valid, episode_end, self.gamma, self.running_return), valid)
 
     def reset(self) -> None:
         """Forget all rewards."""

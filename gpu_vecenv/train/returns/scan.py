@@ -59,13 +59,14 @@ def advantages(
     decay: float,
     reward_scale: Tensor | None = None,
 ) -> Advantages:
-    """Return ``A_t = delta_t + decay A_{t+1}``, where a cut ends the sum; see ``gae()``.
+    """Return ``A_t = delta_t + decay A_{t+1}``, where the end of an episode ends the sum; see ``gae()``.
 
     Args:
         reward: float32 (T, ...).
         value: float32 (T + 1, ...), value of the observation before each step, and after the last one.
         final_value: float32 (T, ...), only read where ``timed_out``; None takes 0, which is the value of a terminal state.
-        masks: bool (T, ...) each. ``valid`` is False where ``delta_t`` is 0; ``cut`` is True where the value after the step is 0,
+        masks: bool (T, ...) each. ``valid`` is False where ``delta_t`` is 0; ``episode_end`` is True where the value after the
+        step is 0,
             and nothing is added to ``delta_t``; ``timed_out`` is True where the value after the step is ``final_value``.
         gamma: discount of the value after a step.
         decay: factor of the next step's advantage; if it is 0, not even NaN passes.
@@ -75,28 +76,28 @@ def advantages(
         ShapeError, ArrayTypeError, DeviceError: an array does not fit.
     """
     numbers = {"gamma": gamma, "decay": decay, "max_reward": MAX_REWARD}
-    valid, cut, timed_out = masks
-    arrays = {"value": value, "final_value": final_value, "valid": valid, "cut": cut, "timed_out": timed_out}
+    valid, episode_end, timed_out = masks
+    arrays = {"value": value, "final_value": final_value, "valid": valid, "episode_end": episode_end, "timed_out": timed_out}
     call = _call(reward, {"value": (len(reward) + 1,)}, numbers, **arrays)
     if reward_scale is not None:
         call.set(reward_scale=reward_scale)
     return Advantages(_results(call, "gv_advantages", (3, *reward.shape)))
 
 
-def discounted_returns(reward: Tensor, valid: Tensor, cut: Tensor, gamma: float, running: Tensor) -> Tensor:
+def discounted_returns(reward: Tensor, valid: Tensor, episode_end: Tensor, gamma: float, running: Tensor) -> Tensor:
     """Return ``R_t = r_t + gamma R_{t-1}``, float32 (T, ...), from 0 in each episode; if ``gamma`` is 0, not even NaN passes.
 
     Args:
         reward: float32 (T, ...).
         valid: bool (T, ...), False where the reward counts as 0 and the episode of the row has ended.
-        cut: bool (T, ...), True where the episode of the row ends with the step.
+        episode_end: bool (T, ...), True where the episode of the row ends with the step.
         gamma: discount per step.
         running: float32 (...), contiguous: the return before the first step, replaced by the one after the last step.
 
     Raises:
         ShapeError, ArrayTypeError, DeviceError: an array does not fit.
     """
-    call = _call(reward, {"running": ()}, {"gamma": gamma}, valid=valid, cut=cut, running=running)
+    call = _call(reward, {"running": ()}, {"gamma": gamma}, valid=valid, episode_end=episode_end, running=running)
     return _results(call, "gv_returns", (1, *reward.shape))[0]
 
 
@@ -117,7 +118,7 @@ def episode_sums(reward: Tensor, valid: Tensor, ended: Tensor, running: Tensor) 
     Raises:
         ShapeError, ArrayTypeError, DeviceError: an array does not fit.
     """
-    call = _call(reward, {"running": (3,)}, {}, valid=valid, cut=ended, running=running)
+    call = _call(reward, {"running": (3,)}, {}, valid=valid, episode_end=ended, running=running)
     finished = torch.empty(valid.shape, dtype=torch.bool, device=valid.device)
     call.args.finished = finished.data_ptr()
     return _results(call, "gv_episodes", (2, *reward.shape)), finished

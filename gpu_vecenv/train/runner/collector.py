@@ -47,7 +47,7 @@ class Collector:
             whole: fills all slots at once, as the actors would step by step.
         """
         self.env, self.rollout, self.whole = env, rollout, whole
-        self.turns = [(policies[name], own.turns(part, env)) for name, own in rows.items() for part in own.parts]
+        self.step_views = [(policies[name], own.step_views(span, env)) for name, own in rows.items() for span in own.spans]
         self.actions = [self._actions(t) for t in range(rollout.num_steps)]
         self.limited = [slabs for slabs in rollout.groups if slabs.limits is not None]
         self.alive = alive_field(env)
@@ -101,9 +101,9 @@ class Collector:
                 slab[t].copy_(values)
             for slabs in self.limited:
                 slabs.limit(t)
-            for policy, turns in self.turns:
-                turn = turns[t]
-                turn.store(*policy.act(turn.inputs(), turn.draw, deterministic))
+            for policy, step_views in self.step_views:
+                views = step_views[t]
+                views.store(*policy.act(views.inputs(), views.draw, deterministic))
             self.env.step(self.actions[t])
             if self.rollout.alive_next is not None and self.alive is not None:
                 self.rollout.alive_next[t] = self.alive

@@ -50,10 +50,10 @@ def describe_nonfinite(name: str, policy: Policy, rows: PolicyRows, largest: flo
     return f"policy {name!r}: the gradient is not finite, although observations, actions, rewards and weights are"
 
 
-def describe_spoiled(name: str, policy: Policy) -> str:
+def describe_nonfinite_state(name: str, policy: Policy) -> str:
     """Return a text about weights and statistics that are not finite, without a look at the rollout. It reads the device."""
-    spoiled = _not_finite(policy.state_dict())
-    return f"policy {name!r}: {spoiled} are not finite" if spoiled else f"policy {name!r}: a gradient is not finite"
+    nonfinite = _not_finite(policy.state_dict())
+    return f"policy {name!r}: {nonfinite} are not finite" if nonfinite else f"policy {name!r}: a gradient is not finite"
 
 
 def _excess(numbers: Tensor, largest: float) -> str:

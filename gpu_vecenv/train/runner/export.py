@@ -20,7 +20,7 @@ from gpu_vecenv.train.run_folder.checkpoint import (
     saved_config,
 )
 from gpu_vecenv.train.runner.build import make_env
-from gpu_vecenv.train.runner.parts import make_policies, rows_of_policies
+from gpu_vecenv.train.runner.run_state import make_policies, rows_of_policies
 from gpu_vecenv.train.storage.policy_map import is_random
 from gpu_vecenv.train.storage.rollout import Rollout
 

@@ -27,7 +27,7 @@ EPISODE_METRICS = ("return", "episode_length", "recent_return", "recent_length")
 IN_FLIGHT = 16
 """Most iterations in flight. The device has work while the host writes metrics of some iterations."""
 
-SPOILED = "spoiled"
+NONFINITE = "nonfinite"
 """Name of the number that is 1 for a policy whose weights or statistics are not finite, and otherwise 0."""
 
 
@@ -42,7 +42,7 @@ class Iteration:
 
     Attributes:
         metric_names: names of the metrics of an iteration.
-        published: their values, in rows on the host.
+        metric_rows: their values, in rows on the host.
     """
 
     def __init__(
@@ -67,13 +67,13 @@ class Iteration:
         for name, state in states.items():
             if unknown := next((x.dtype for x in state if x.dtype not in EXPONENTS), None):
                 raise ConfigError(f"network of policy {name!r}: expected floats out of {list(EXPONENTS)}, got {unknown}")
-        self.metric_names += [f"{SPOILED}/{name}" for name in states]
-        self.published = MetricRows(IN_FLIGHT, len(self.metric_names), device)
+        self.metric_names += [f"{NONFINITE}/{name}" for name in states]
+        self.metric_rows = MetricRows(IN_FLIGHT, len(self.metric_names), device)
         self._search = FiniteSearch(list(states.values()), device)
         self._nothing_found = torch.zeros(len(states), dtype=torch.float32, device=device)
 
     def run(self, first: bool) -> None:
-        """Collect and learn, with the settings that ``ScheduleTable.prepare()`` chose, and publish the metrics.
+        """Collect and learn, with the settings that ``ScheduleTable.prepare()`` chose, and copy the metrics to the host.
 
         Args:
             first: the first iteration of a run. Its rollout gives the running statistics of observations their first values
@@ -102,7 +102,7 @@ class Iteration:
         # An infinite weight or observation may leave gradients finite, for example if a unit is saturated.
         every = torch.cat((*metrics, self._nothing_found))
         self._search(every[len(every) - len(self._nothing_found) :])
-        self.published.publish(every)
+        self.metric_rows.to_host(every)
 
     def _observe(self, name: str, samples: Samples) -> None:
         """Show a rollout's observations to a policy."""

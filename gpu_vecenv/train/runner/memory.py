@@ -25,7 +25,7 @@ from gpu_vecenv.train.policies.contract import Policy
 from gpu_vecenv.train.returns.choices import may_lack_choice
 from gpu_vecenv.train.returns.episodes import EpisodeStats
 from gpu_vecenv.train.runner.measure import piece_steps
-from gpu_vecenv.train.runner.parts import learning_policies, make_policies, read_critics, rows_of_policies, setup_of
+from gpu_vecenv.train.runner.run_state import learning_policies, make_policies, read_critics, rows_of_policies, setup_of
 from gpu_vecenv.train.storage.policy_rows import PolicyRows
 from gpu_vecenv.train.storage.rollout import Rollout
 from gpu_vecenv.train.storage.sizes import bytes_of
@@ -122,21 +122,21 @@ def _lasting(policy: Policy, rows: PolicyRows) -> int:
 def _copied(rows: PolicyRows) -> int:
     """Return the bytes of a policy's samples that are no views of the rollout."""
     masks = (4 + may_lack_choice(rows.group)) * rows.rollout.num_steps * math.prod(rows.shape)
-    if len(rows.parts) == 1 and rows.parts[0].agents * rows.parts[0].num_worlds == _length(rows.parts[0].rows):
+    if len(rows.spans) == 1 and rows.spans[0].agents * rows.spans[0].num_worlds == _length(rows.spans[0].rows):
         return masks
     return masks + sum(
-        (bytes_of(part.slabs) // part.slabs.num_rows + 4 * rows.rollout.num_steps) * part.agents * part.num_worlds
-        for part in rows.parts
+        (bytes_of(span.slabs) // span.slabs.num_rows + 4 * rows.rollout.num_steps) * span.agents * span.num_worlds
+        for span in rows.spans
     )  # fmt: skip
 
 
 def _observed(rows: PolicyRows, options: AlgorithmConfig) -> int:
     """Return the bytes of the observations that running statistics copy: those of some rows of slabs with other rows beside."""
-    part = rows.parts[0]
-    if not options.normalize_observations or len(rows.parts) > 1 or part.agents * part.num_worlds == part.slabs.num_rows:
+    span = rows.spans[0]
+    if not options.normalize_observations or len(rows.spans) > 1 or span.agents * span.num_worlds == span.slabs.num_rows:
         return 0
     steps = rows.rollout.num_steps
-    return bytes_of(part.slabs.obs) // part.slabs.num_rows * part.agents * part.num_worlds * steps // (steps + 1)
+    return bytes_of(span.slabs.obs) // span.slabs.num_rows * span.agents * span.num_worlds * steps // (steps + 1)
 
 
 def _length(rows: slice) -> int:

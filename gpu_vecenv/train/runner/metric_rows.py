@@ -1,4 +1,4 @@
-"""Rows of metrics in memory of the host, which the device writes in turn: ``kernels/learner/publish.cu``."""
+"""Rows of metrics in memory of the host, which the device writes in turn: ``kernels/learner/metrics_to_host.cu``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from gpu_vecenv.backend.programs import Call
-from gpu_vecenv.backend.trainer_programs import PUBLISH
+from gpu_vecenv.backend.trainer_programs import METRICS_TO_HOST
 
 
 class MetricRows:
@@ -27,10 +27,10 @@ class MetricRows:
         """
         self.rows = torch.zeros(num_rows, count, pin_memory=device.type == "cuda", dtype=torch.float32, device="cpu")
         row = torch.zeros(1, dtype=torch.int32, device=device)
-        self._call = Call(PUBLISH, device, count=count, num_rows=num_rows, row=row)
+        self._call = Call(METRICS_TO_HOST, device, count=count, num_rows=num_rows, row=row)
         self._call.args.rows = self.rows.data_ptr()  # not on the device
 
-    def publish(self, metrics: Tensor) -> None:
+    def to_host(self, metrics: Tensor) -> None:
         """Queue the copy of metrics, float32 (count,), contiguous, to the next row."""
         self._call.set(metrics=metrics)
-        self._call.launch("gv_publish", 1)
+        self._call.launch("gv_metrics_to_host", 1)

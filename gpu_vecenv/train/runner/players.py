@@ -14,7 +14,7 @@ from gpu_vecenv.train.policies.contract import Actor, Policy
 from gpu_vecenv.train.run_folder.checkpoint import checkpoint_in_errors
 from gpu_vecenv.train.runner.build import load_policy
 from gpu_vecenv.train.runner.collector import Collector, whole_rollout
-from gpu_vecenv.train.runner.parts import make_policies, require_policies, rows_of_policies
+from gpu_vecenv.train.runner.run_state import make_policies, require_policies, rows_of_policies
 from gpu_vecenv.train.runner.wrappers import evaluate_as_saved
 from gpu_vecenv.train.storage.policy_map import Members, is_random, with_changes
 from gpu_vecenv.train.storage.policy_rows import policy_rows

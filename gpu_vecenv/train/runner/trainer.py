@@ -30,15 +30,15 @@ from gpu_vecenv.train.runner.build import close_on_error, load_policy, make_env
 from gpu_vecenv.train.runner.callbacks import Callback, checked_callbacks, checked_sinks, reason_to_stop
 from gpu_vecenv.train.runner.effects import require_effects, require_used
 from gpu_vecenv.train.runner.executor import make_executor
-from gpu_vecenv.train.runner.flight import Flight, Pace, until_next
 from gpu_vecenv.train.runner.interrupt import StopRequest
 from gpu_vecenv.train.runner.iteration import IN_FLIGHT
 from gpu_vecenv.train.runner.memory import memory_in_errors, require_rollout_room
-from gpu_vecenv.train.runner.parts import Parts, members_of_policies
+from gpu_vecenv.train.runner.periodic_evaluation import PeriodicEvaluation
+from gpu_vecenv.train.runner.pipeline import LaunchLimit, Pipeline, until_next
 from gpu_vecenv.train.runner.resumed import Resumed, move_text, resumed_run
+from gpu_vecenv.train.runner.run_state import RunState, members_of_policies
 from gpu_vecenv.train.runner.stagger import stagger_starts
 from gpu_vecenv.train.runner.torch_settings import torch_threads
-from gpu_vecenv.train.runner.trial import Trial
 
 
 class Trainer:
@@ -153,13 +153,13 @@ class Trainer:
         if is_new:
             require_used(config, members_of_policies(self.env, config.policy_map))
         with torch_threads(resolved.threads), memory_in_errors(self.config, self.env, self._free_bytes):
-            self.parts = Parts(self.env, self.config, networks, shares_gpu)
+            self.parts = RunState(self.env, self.config, networks, shares_gpu)
         self.executor = make_executor(resolved, self.env, self.quiet)
         # A callback may read and change the run after an iteration, and the CPU has no queue.
         alone = bool(self.callbacks) or self.env.device == "cpu"
-        self.flight = Flight(self.parts, self.executor, 1 if alone else IN_FLIGHT)
-        self.trial = Trial(self.config, self.parts)
-        self._resources.callback(self.trial.close)
+        self.pipeline = Pipeline(self.parts, self.executor, 1 if alone else IN_FLIGHT)
+        self.periodic_evaluation = PeriodicEvaluation(self.config, self.parts)
+        self._resources.callback(self.periodic_evaluation.close)
         self._iteration = 0
         self._phase: Literal["idle", "training", "ending"] = "idle"
         self._stop_reason = ""
@@ -186,12 +186,12 @@ class Trainer:
     @property
     def best(self) -> BestReturn:
         """The best evaluation so far."""
-        return self.trial.best
+        return self.periodic_evaluation.best
 
     @property
     def finished(self) -> str:
         """The reason why the run is over, or why ``request_stop()`` ended the last ``train()``; empty while it may go on."""
-        return "done" if self.iteration >= self.num_iterations else self.trial.finished or self._stop_reason
+        return "done" if self.iteration >= self.num_iterations else self.periodic_evaluation.finished or self._stop_reason
 
     @property
     def steps_per_iteration(self) -> int:
@@ -252,7 +252,7 @@ class Trainer:
             say(_run_text(self.config, self.parts))
         if self._folder is not None:
             self._folder.check()
-        pace = Pace(out is not None, self.config.checkpoint_interval, self.config.evaluation_interval)
+        launch_limit = LaunchLimit(out is not None, self.config.checkpoint_interval, self.config.evaluation_interval)
         self._call("on_start")
         with (
             contextlib.nullcontext() if self._folder is None else self._folder.writing(),
@@ -274,18 +274,18 @@ class Trainer:
             logger.begin()
             if self._folder is not None:
                 self._folder.remember(METRICS_FILE)
-            while self.flight.count or self._goes_on(stop_at, stop):
-                ahead = min(self.flight.most, pace.ahead(self.iteration))
-                while self.flight.count < ahead and self._goes_on(stop_at, stop):
+            while self.pipeline.count or self._goes_on(stop_at, stop):
+                most = min(self.pipeline.most, launch_limit.most(self.iteration))
+                while self.pipeline.count < most and self._goes_on(stop_at, stop):
                     self.launch()
                 yield
                 self.metrics = self.finish()
                 logger.log(self.metrics)
                 self._report(self.metrics)
-                if pace.saves(self.iteration) and not self.flight.count:
+                if launch_limit.saves(self.iteration) and not self.pipeline.count:
                     logger.flush()  # No line of an iteration before a checkpoint may be missing.
                     self.save()
-                    pace.saved()
+                    launch_limit.saved()
             logger.flush()
             if out is not None:  # inside the block, so that a second signal of a closing terminal does not stop the save
                 path = self.save()
@@ -316,9 +316,9 @@ class Trainer:
         Raises:
             SequenceError: as many iterations as possible are in flight, or one of them is evaluated. Call ``finish()`` first.
         """
-        if self.flight.count >= until_next(self.config.evaluation_interval, self.iteration):
+        if self.pipeline.count >= until_next(self.config.evaluation_interval, self.iteration):
             raise SequenceError("launch(): an evaluation follows the iterations in flight; call finish() for each of them first.")
-        self.flight.launch(self.iteration + self.flight.count)
+        self.pipeline.launch(self.iteration + self.pipeline.count)
 
     def finish(self) -> dict[str, float]:
         """Wait for the oldest iteration in flight and evaluate if it is due; return the metrics.
@@ -327,16 +327,16 @@ class Trainer:
             SequenceError: no iteration is in flight.
             NonFiniteError: see ``train()``. Later iterations in flight are dropped.
         """
-        values, rate = self.flight.finish()
+        values, rate = self.pipeline.finish()
         self._iteration += 1
         numbers = {"iteration": self.iteration, "steps": self.iteration * self.steps_per_iteration}
-        evaluated = self.trial.evaluate(self.iteration)
+        evaluated = self.periodic_evaluation.evaluate(self.iteration)
         return {**numbers, "steps_per_second": rate * self.steps_per_iteration, **values, **evaluated}
 
     def _goes_on(self, stop_at: int, stop: StopRequest) -> bool:
         """True if ``train()`` may launch an iteration."""
         asked = stop.received is not None or self._stop_reason != ""
-        return self.iteration + self.flight.count < stop_at and not asked and not self.trial.finished
+        return self.iteration + self.pipeline.count < stop_at and not asked and not self.periodic_evaluation.finished
 
     def _report(self, metrics: dict[str, float]) -> None:
         """Call callbacks after an iteration, and keep the checkpoint of the best evaluation."""
@@ -345,11 +345,11 @@ class Trainer:
                 self._call("on_episodes", name, metrics[f"return/{name}"], metrics[f"episode_length/{name}"])
         if self.callbacks:
             self._call("on_iteration", dict(metrics))  # a copy, because a callback may change it
-        if self.trial.latest is not None:
-            if self.trial.latest_is_best and self._files is not None:
+        if self.periodic_evaluation.latest is not None:
+            if self.periodic_evaluation.latest_is_best and self._files is not None:
                 self._files.save_best(self._state())
-            self._call("on_evaluation", self.trial.latest, self.trial.latest_is_best)
-            self.trial.latest = None
+            self._call("on_evaluation", self.periodic_evaluation.latest, self.periodic_evaluation.latest_is_best)
+            self.periodic_evaluation.latest = None
 
     def _call(self, method: str, *arguments: Any) -> None:
         for callback in self.callbacks:
@@ -384,7 +384,7 @@ class Trainer:
 
     def _state(self) -> dict[str, Any]:
         """Return the content of a checkpoint."""
-        self.flight.require_none()
+        self.pipeline.require_none()
         return {
             "config": self.config.to_json(),
             "iteration": self.iteration,
@@ -396,7 +396,7 @@ class Trainer:
         """Take the state of a checkpoint."""
         self.parts.collector.reset(self.config.seed)  # An env must be reset before its state can be set.
         self.parts.load_state_dict(resumed.state, resumed.path, resumed.saved)
-        self.trial.load_state_dict(resumed.state["best"], f"{resumed.path}: best", resumed.saved)
+        self.periodic_evaluation.load_state_dict(resumed.state["best"], f"{resumed.path}: best", resumed.saved)
         self._iteration = resumed.state["iteration"]
         if (text := move_text(resumed.saved.device, self.env.device)) and not self.quiet:
             say(f"{resumed.path}: {text}")
@@ -406,7 +406,7 @@ class Trainer:
         self._resources.close()
 
 
-def _run_text(config: ResolvedConfig, parts: Parts) -> str:
+def _run_text(config: ResolvedConfig, parts: RunState) -> str:
     """Return the env, its size, the device and the folder of a run, and a line for each policy without fused kernels."""
     env, device = parts.collector.env, config.device
     if device.startswith("cuda"):

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
 
 Form = Literal["rows", "worlds", "worlds of one row"]
-"""Samples of a policy: rows, or worlds of ``a`` rows, or worlds of one row if the policy's parts differ in ``a``."""
+"""Samples of a policy: rows, or worlds of ``a`` rows, or worlds of one row if the policy's spans differ in ``a``."""
 
 
 @dataclass(frozen=True, eq=False)  # compared by identity: its slabs are tensors
-class Part:
+class AgentSpan:
     """Members of one role. Rows of a role are ordered by world, then by agent."""
 
     slabs: GroupSlabs
@@ -47,7 +47,7 @@ class Part:
 
     @property
     def agents(self) -> int:
-        """Agents of this part in a world, a."""
+        """Agents of this span in a world, a."""
         return self.members.hi - self.members.lo
 
     @property
@@ -61,27 +61,27 @@ class Part:
         return of_role.narrow(axis + 1, self.members.lo, self.agents)
 
 
-class Turn:
-    """Inputs and targets of a part in one step. Views of the slabs are made once, because each costs host time."""
+class StepViews:
+    """Inputs and targets of an agent span in one step. Views of the slabs are made once, because each costs host time."""
 
-    def __init__(self, rows: PolicyRows, part: Part, step: int, draw: Draw, entropy: Tensor) -> None:
-        self._rows, self._part, self._step = rows, part, step
-        self._state = rows.state_of(part)
-        self._targets = [part.by_world(slab[step], 0, part.group_rows) for slab in (part.slabs.action, part.slabs.log_prob)]
+    def __init__(self, rows: PolicyRows, span: AgentSpan, step: int, draw: Draw, entropy: Tensor) -> None:
+        self._rows, self._span, self._step = rows, span, step
+        self._state = rows.state_of(span)
+        self._targets = [span.by_world(slab[step], 0, span.group_rows) for slab in (span.slabs.action, span.slabs.log_prob)]
         self.draw = draw
         if all(target.is_contiguous() for target in self._targets):
             action, log_prob = self._targets
             self.draw = replace(draw, out=(action.view(*entropy.shape, -1), log_prob.view(entropy.shape), entropy))
-        inputs = rows.inputs(part, step)
+        inputs = rows.inputs(span, step)
         arrays = [*(inputs.obs.values() if isinstance(inputs.obs, dict) else [inputs.obs]), inputs.mask]
-        slabs = (part.slabs.obs.own, part.slabs.obs.shared, part.slabs.mask)
+        slabs = (span.slabs.obs.own, span.slabs.obs.shared, span.slabs.mask)
         memory = {slab.untyped_storage().data_ptr() for slab in slabs if slab is not None}
         views = all(array.untyped_storage().data_ptr() in memory for array in arrays if array is not None)
         self._inputs = inputs if views else None
 
     def inputs(self) -> Inputs:
         """Return what the agents observe before the step."""
-        return self._rows.inputs(self._part, self._step) if self._inputs is None else self._inputs
+        return self._rows.inputs(self._span, self._step) if self._inputs is None else self._inputs
 
     def store(self, action: Tensor, log_prob: Tensor, state: Tensor | None = None) -> None:
         """Write actions and log-probabilities to the slabs, unless the policy has done so, and the states after the step."""
@@ -99,7 +99,7 @@ class PolicyRows:
     """Rows of one policy.
 
     Attributes:
-        parts: the members of each role; the rows of a policy are those of its parts, one after the other.
+        spans: the members of each role; the rows of a policy are those of its spans, one after the other.
         form: form of the policy's samples.
         group: spaces of the rows, with the number of agents in a sample as ``count``.
         num_agents: agents in a world, of all policies.
@@ -107,27 +107,27 @@ class PolicyRows:
         states: states of the rows; None for a policy without a state.
     """
 
-    def __init__(self, parts: Sequence[Part], group: Group, rollout: Rollout, num_agents: int) -> None:
-        self.parts, self.rollout = tuple(parts), rollout
+    def __init__(self, spans: Sequence[AgentSpan], group: Group, rollout: Rollout, num_agents: int) -> None:
+        self.spans, self.rollout = tuple(spans), rollout
         self.num_agents, self.with_ids = num_agents, False
         self.states: RowStates | None = None
         self._critic: Tensor | None = None
         form: Form = "rows"
         if group.shared is not None:
-            form = "worlds" if len({part.agents for part in parts}) == 1 else "worlds of one row"
+            form = "worlds" if len({span.agents for span in spans}) == 1 else "worlds of one row"
         self._take_form(form, group)
 
     def _take_form(self, form: Form, group: Group) -> None:
         """Number the rows of a step in the form of samples."""
-        self.form, num_worlds = form, self.parts[0].num_worlds
-        self.group = replace(group, count=self.parts[0].agents if form == "worlds" else 1)
+        self.form, num_worlds = form, self.spans[0].num_worlds
+        self.group = replace(group, count=self.spans[0].agents if form == "worlds" else 1)
         device = self.rollout.reward.device
         world, agent = [], []
-        for part in self.parts:
-            first = part.first_agent + part.members.lo
-            numbers = torch.arange(first, first + part.agents, dtype=torch.int32, device=device)
+        for span in self.spans:
+            first = span.first_agent + span.members.lo
+            numbers = torch.arange(first, first + span.agents, dtype=torch.int32, device=device)
             worlds = torch.arange(num_worlds, dtype=torch.int32, device=device).unsqueeze(1)
-            world.append(self.formed(worlds.expand(-1, part.agents), 0))
+            world.append(self.formed(worlds.expand(-1, span.agents), 0))
             agent.append(self.formed(numbers.expand(num_worlds, -1), 0))
         self.worlds, self.agents = tuple(world), tuple(agent)
 
@@ -139,9 +139,9 @@ class PolicyRows:
         """
         self.states = None if shape is None else RowStates(self, shape)
 
-    def state_of(self, part: Part) -> Tensor | None:
-        """Return the states of a part's rows, which change from step to step; None for a policy without a state."""
-        return None if self.states is None else self.states.by_part[self.parts.index(part)]
+    def state_of(self, span: AgentSpan) -> Tensor | None:
+        """Return the states of an agent span's rows, which change from step to step; None for a policy without a state."""
+        return None if self.states is None else self.states.by_span[self.spans.index(span)]
 
     def read_critic(self, names: tuple[str, ...]) -> None:
         """Give samples the inputs of a critic; they are then worlds.
@@ -150,11 +150,11 @@ class PolicyRows:
             names: see ``Policy.critic_sources``; without any nothing changes.
 
         Raises:
-            PolicyMapError: the policy's parts have different numbers of agents.
+            PolicyMapError: the policy's spans have different numbers of agents.
         """
         if not names:
             return
-        counts = [part.agents for part in self.parts]
+        counts = [span.agents for span in self.spans]
         if len({*counts}) > 1:
             raise PolicyMapError(f"critic_sources: expected a policy with equal numbers of agents of each role, got {counts}")
         self._critic = self.rollout.add_critic(names)
@@ -177,43 +177,43 @@ class PolicyRows:
 
     def gather(self, array: Tensor, axis: int = 1) -> Tensor:
         """Return the policy's samples of an array of all rows: a view for one whole role, else a copy."""
-        return self._beside([self.formed(part.by_world(array, axis, part.rows), axis) for part in self.parts], axis)
+        return self._beside([self.formed(span.by_world(array, axis, span.rows), axis) for span in self.spans], axis)
 
-    def turns(self, part: Part, env: GpuVectorEnv) -> list[Turn]:
-        """Return the places that a part reads from and writes to in each step. Their counters follow the env's state."""
-        number = self.parts.index(part)
+    def step_views(self, span: AgentSpan, env: GpuVectorEnv) -> list[StepViews]:
+        """Return the places that an agent span reads from and writes to in each step. Their counters follow the env's state."""
+        number = self.spans.index(span)
         draw = counters_of(env, self.worlds[number], self.agents[number])
         entropy = torch.empty(draw.world.shape, dtype=torch.float32, device=draw.world.device)
-        return [Turn(self, part, step, draw, entropy) for step in range(self.rollout.num_steps)]
+        return [StepViews(self, span, step, draw, entropy) for step in range(self.rollout.num_steps)]
 
-    def inputs(self, part: Part, step: int) -> Inputs:
-        """Return what the agents of a part observe before a step."""
-        slabs = part.slabs
-        obs = self._observed(part, slabs.obs.at(step), 0)
-        mask = None if slabs.mask is None else self.formed(part.by_world(slabs.mask[step], 0, part.group_rows), 0)
-        return Inputs(obs, mask, state=self.state_of(part))
+    def inputs(self, span: AgentSpan, step: int) -> Inputs:
+        """Return what the agents of an agent span observe before a step."""
+        slabs = span.slabs
+        obs = self._observed(span, slabs.obs.at(step), 0)
+        mask = None if slabs.mask is None else self.formed(span.by_world(slabs.mask[step], 0, span.group_rows), 0)
+        return Inputs(obs, mask, state=self.state_of(span))
 
     def samples(self) -> Samples:
         """Return what the policy learns from, after a rollout was collected."""
-        rollout, parts = self.rollout, self.parts
+        rollout, spans = self.rollout, self.spans
         masks = self.masks()
 
         def own(slab_of: str) -> Tensor:
-            arrays = [part.by_world(getattr(part.slabs, slab_of), 1, part.group_rows) for part in parts]
+            arrays = [span.by_world(getattr(span.slabs, slab_of), 1, span.group_rows) for span in spans]
             return self._beside([self.formed(array, 1) for array in arrays], 1)
 
         def observed(found: Sequence[Observations | None]) -> Observation | None:
-            pairs = [(part, obs) for part, obs in zip(parts, found, strict=True) if obs is not None]
-            several = [self._observed(part, obs, 1) for part, obs in pairs]
+            pairs = [(span, obs) for span, obs in zip(spans, found, strict=True) if obs is not None]
+            several = [self._observed(span, obs, 1) for span, obs in pairs]
             if not several:
                 return None
             if not isinstance(several[0], dict):
                 return self._beside(several, 1)  # type: ignore[arg-type]
             return {name: self._beside([each[name] for each in several], 1) for name in several[0]}  # type: ignore[index]
 
-        obs = observed([part.slabs.obs for part in parts])
-        assert obs is not None  # every part has observations
-        mask = None if parts[0].slabs.mask is None else own("mask")
+        obs = observed([span.slabs.obs for span in spans])
+        assert obs is not None  # every span has observations
+        mask = None if spans[0].slabs.mask is None else own("mask")
         choice = None
         if mask is not None and may_lack_choice(self.group):
             choice = have_choice(mask, tuple(self.group.limited_choices), masks.valid)
@@ -224,13 +224,13 @@ class PolicyRows:
             reward=self.gather(rollout.reward),
             **masks._asdict(),
             mask=mask,
-            final_obs=observed([part.slabs.final_obs for part in parts]),
+            final_obs=observed([span.slabs.final_obs for span in spans]),
             env_reward=None if rollout.env_reward is None else self.gather(rollout.env_reward),
             agent=torch.cat(self.agents) if self.with_ids else None,
             all_valid=rollout.alive_next is None,
             choice=choice,
             state=None if self.states is None else self.states.first,
-            critic=None if self._critic is None else self._beside([self._critic] * len(parts), 1),
+            critic=None if self._critic is None else self._beside([self._critic] * len(spans), 1),
         )
 
     def masks(self) -> TransitionMasks:
@@ -238,24 +238,24 @@ class PolicyRows:
         rollout, first = self.rollout, 0
         made = torch.empty(4, rollout.num_steps, *self.shape, dtype=torch.bool, device=rollout.reward.device)
         columns = made.flatten(2)
-        for part in self.parts:
-            agents, count = part.first_agent + part.members.lo, part.num_worlds * part.agents
+        for span in self.spans:
+            agents, count = span.first_agent + span.members.lo, span.num_worlds * span.agents
             arrays = (rollout.agent_alive, rollout.terminated, rollout.truncated)
-            alive, terminated, truncated = (part.by_world(array, 1, part.rows) for array in arrays)
-            alive_next = None if rollout.alive_next is None else rollout.alive_next.narrow(2, agents, part.agents)
-            alive_start = rollout.alive_start.narrow(1, agents, part.agents)
+            alive, terminated, truncated = (span.by_world(array, 1, span.rows) for array in arrays)
+            alive_next = None if rollout.alive_next is None else rollout.alive_next.narrow(2, agents, span.agents)
+            alive_start = rollout.alive_start.narrow(1, agents, span.agents)
             transition_masks(alive_start, alive, terminated, truncated, alive_next, columns.narrow(2, first, count))
             first += count
         return TransitionMasks(*made.unbind())
 
-    def _observed(self, part: Part, obs: Observations, axis: int) -> Observation:
-        """Return observations of a part, whose axis ``axis`` is rows, as samples."""
-        own = self.formed(part.by_world(obs.own, axis, part.group_rows), axis)
+    def _observed(self, span: AgentSpan, obs: Observations, axis: int) -> Observation:
+        """Return observations of an agent span, whose axis ``axis`` is rows, as samples."""
+        own = self.formed(span.by_world(obs.own, axis, span.group_rows), axis)
         if obs.shared is None:
             return {"own": own} if self.form == "worlds" else own
         own, shared = own.flatten(axis + 2), obs.shared.flatten(axis + 1)
         if self.form == "worlds of one row":
-            shared = shared.unsqueeze(-2).expand(*shared.shape[:-1], part.agents, -1).flatten(axis, axis + 1)
+            shared = shared.unsqueeze(-2).expand(*shared.shape[:-1], span.agents, -1).flatten(axis, axis + 1)
         return {"shared": shared, "own": own}
 
     def formed(self, array: Tensor, axis: int) -> Tensor:
@@ -291,17 +291,17 @@ def policy_rows(
         agents += (rows.stop - rows.start) // num_worlds
     found = {}
     for name, members in assignment.items():
-        parts, spaces = [], []
+        spans, spaces = [], []
         for member in members:
             first = 0
             for group, slabs in zip(groups, rollout.groups, strict=True):
                 rows = role_rows[member.role]
                 if first <= rows.start < first + slabs.num_rows:
-                    parts.append(Part(slabs, rows, first, num_worlds, first_agent[member.role], member))
+                    spans.append(AgentSpan(slabs, rows, first, num_worlds, first_agent[member.role], member))
                     spaces.append(group)
                 first += slabs.num_rows
         forms = [(group.observation, group.shared, group.action, group.masked, group.effects) for group in spaces]
         if any(form != forms[0] for form in forms):
             raise PolicyMapError(f"policy_map: expected roles with equal spaces for the policy {name!r}, got {spaces}")
-        found[name] = PolicyRows(parts, spaces[0], rollout, agents)
+        found[name] = PolicyRows(spans, spaces[0], rollout, agents)
     return found

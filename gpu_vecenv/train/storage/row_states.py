@@ -29,7 +29,7 @@ class RowStates:
         """
         self._rows, self.shape = rows, shape
         self.now, self.first = torch.zeros(2, *rows.shape, *shape, dtype=torch.float32, device=rows.rollout.reward.device)
-        self.by_part = self.now.split([len(worlds) for worlds in rows.worlds])
+        self.by_span = self.now.split([len(worlds) for worlds in rows.worlds])
 
     def begin(self, t: Tensor) -> None:
         """Begin a rollout.
@@ -38,8 +38,8 @@ class RowStates:
             t: int32 (N, 1), steps of each world's episode that are done; 0 also where a caller has reset a world meanwhile.
         """
         new = t == 0
-        for part, states in zip(self._rows.parts, self.by_part, strict=True):
-            self._forget(states, new.expand(-1, part.agents))
+        for span, states in zip(self._rows.spans, self.by_span, strict=True):
+            self._forget(states, new.expand(-1, span.agents))
         self.first.copy_(self.now)
 
     def end_step(self, t: Tensor, step: int) -> None:
@@ -50,15 +50,15 @@ class RowStates:
             step: number of the step in the rollout.
         """
         rollout, new = self._rows.rollout, t == 0
-        for part, states in zip(self._rows.parts, self.by_part, strict=True):
-            ends = new.expand(-1, part.agents)
+        for span, states in zip(self._rows.spans, self.by_span, strict=True):
+            ends = new.expand(-1, span.agents)
             if rollout.alive_next is not None:
                 before = rollout.alive_start if step == 0 else rollout.alive_next[step - 1]
                 alive = before & rollout.alive_next[step]
-                ends = ends | ~alive.narrow(1, part.first_agent + part.members.lo, part.agents)
+                ends = ends | ~alive.narrow(1, span.first_agent + span.members.lo, span.agents)
             self._forget(states, ends)
 
     def _forget(self, states: Tensor, ends: Tensor) -> None:
-        """Fill the states of a part with zeros where ``ends``, bool (N, a)."""
+        """Fill the states of an agent span with zeros where ``ends``, bool (N, a)."""
         formed = self._rows.formed(ends, 0)
         states.masked_fill_(formed.view(*formed.shape, *[1] * len(self.shape)), 0.0)

@@ -28,7 +28,7 @@ class Samples:
     """float32 (T, B[, a])."""
     valid: Tensor
     """bool (T, B[, a]), False for transitions that must not count."""
-    cut: Tensor
+    episode_end: Tensor
     """bool (T, B[, a]), True where the agent left or the episode ended in this step."""
     ended: Tensor
     """bool (T, B[, a]), True where the episode of the row's world ended in this step."""
@@ -48,7 +48,8 @@ class Samples:
     """bool (T, B[, a]), True where ``valid`` and the masks allow two choices of one entry at least: only such transitions have a
     weight in the terms of a policy. None if each transition has a choice."""
     state: Tensor | None = None
-    """float32 (B[, a], *state_shape), the policy's state before step 0. Before step t + 1 it has zeros where ``cut[t]``, and
+    """float32 (B[, a], *state_shape), the policy's state before step 0. Before step t + 1 it has zeros where ``episode_end[t]``,
+    and
     elsewhere the state after step t. None for a policy without a state."""
     critic: Tensor | None = None
     """float32 (T + 1, B, C), inputs of the critic, once a world; None if it has none beside the observations."""

@@ -106,7 +106,7 @@ def case(
         free = torch.stack([part[:-1].sum(-1) > 1 for part in parts]).any(0)
     rollout = Samples(
         obs=obs, action=chosen.view(*shape, *chosen.shape[1:]), log_prob=log_prob, reward=torch.zeros(shape),
-        valid=torch.ones(shape, dtype=torch.bool), cut=torch.zeros(shape, dtype=torch.bool),
+        valid=torch.ones(shape, dtype=torch.bool), episode_end=torch.zeros(shape, dtype=torch.bool),
         ended=torch.zeros(shape, dtype=torch.bool), timed_out=torch.zeros(shape, dtype=torch.bool), mask=mask,
         choice=free,
     )  # fmt: skip

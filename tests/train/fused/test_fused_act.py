@@ -15,7 +15,7 @@ from test_fused_gradient import BOX, CONFIG, TAG, prepared
 
 from gpu_vecenv.errors import ArrayTypeError, ShapeError
 from gpu_vecenv.train.fused.act import FusedPolicy
-from gpu_vecenv.train.fused.applies import require_fused
+from gpu_vecenv.train.fused.eligibility import require_fused
 from gpu_vecenv.train.fused.guard import kernel_gradient
 from gpu_vecenv.train.policies.contract import Inputs
 from gpu_vecenv.train.policies.draw import draw_choices, draw_normal

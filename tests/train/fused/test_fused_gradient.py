@@ -13,7 +13,7 @@ from gpu_vecenv.train import PPOConfig
 from gpu_vecenv.train.algorithms.loss import TERMS
 from gpu_vecenv.train.fused import guard, split
 from gpu_vecenv.train.fused.guard import kernel_gradient as kernel_gradient_of
-from gpu_vecenv.train.returns.standards import standards
+from gpu_vecenv.train.returns.minibatch_moments import minibatch_moments
 
 CONFIG = PPOConfig(num_epochs=1, num_minibatches=1)
 TAG = spaces.MultiDiscrete([21, 21])
@@ -33,8 +33,8 @@ def prepared(one, config, rows=None):
     choice = None if one.samples.choice is None else one.samples.choice.flatten()
     kernels.scales.copy_(scales(columns, one.samples.valid.flatten(), config, one.policy, choice))
     if config.normalize_advantages == "minibatch":
-        dealt = torch.where(one.used, one.index, -1).int().unsqueeze(0)
-        kernels.moments.copy_(standards(one.advantage.flatten(), dealt, choice)[0])
+        shuffled = torch.where(one.used, one.index, -1).int().unsqueeze(0)
+        kernels.moments.copy_(minibatch_moments(one.advantage.flatten(), shuffled, choice)[0])
     return kernels, numbers
 
 

@@ -14,7 +14,7 @@ from gymnasium.spaces import Box, MultiDiscrete
 from gpu_vecenv import TIME_LIMIT, EnvSpec, Field, Metric, Role
 from gpu_vecenv.train import NetworkConfig, PPOConfig, TrainConfig, Trainer
 from gpu_vecenv.train.fused.act import FusedPolicy
-from gpu_vecenv.train.fused.applies import require_fused
+from gpu_vecenv.train.fused.eligibility import require_fused
 from gpu_vecenv.train.fused.rollout import whole_rollout
 from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
 
@@ -54,7 +54,7 @@ def rollouts(env_id, device, whole, num_envs=WORLDS, env_kwargs=None, network=No
     seen = 3.0 * torch.randn(1, 9, trainer.env.single_observation_space.shape[-1])
     policy.observe(seen.to(device), torch.ones(1, 9, dtype=torch.bool, device=device))
     fused = FusedPolicy(policy, require_fused(policy, device), device)
-    collector.turns = [(fused, turns) for _, turns in collector.turns]
+    collector.step_views = [(fused, views) for _, views in collector.step_views]
     collector.whole = whole_rollout(trainer.env, trainer.parts.rollout, fused) if whole else None
     collector.collect()
     first = trainer.parts.rollout.groups[0].log_prob.clone()

@@ -17,9 +17,9 @@ from reference import slow
 from gpu_vecenv.train import ConfigError, NetworkConfig, PPOConfig, TrainConfig, Trainer
 from gpu_vecenv.train.algorithms.ppo import PPO
 from gpu_vecenv.train.errors import NonFiniteError
-from gpu_vecenv.train.fused import applies
-from gpu_vecenv.train.fused.applies import _fitted, fused_sizes
-from gpu_vecenv.train.fused.program import Sizes
+from gpu_vecenv.train.fused import eligibility
+from gpu_vecenv.train.fused.eligibility import _fitted, fused_sizes
+from gpu_vecenv.train.fused.tile_plan import Sizes
 from gpu_vecenv.train.policies.build import make_policy
 
 EPOCHS = dataclasses.replace(PLAIN, num_epochs=2, num_minibatches=3, learning_rate=3e-3, max_grad_norm=0.5)
@@ -218,7 +218,7 @@ def test_the_page_has_the_largest_widths_that_fit(monkeypatch):
     rows = re.findall(r"^\| .* \| (\d+) KiB \| (.*) \| (.*) \|$", PAGE.read_text(), re.MULTILINE)
     assert len(rows) == 3
     for kibibytes, *columns in rows:
-        monkeypatch.setattr(applies, "CPU_BYTES", 1024 * int(kibibytes) - applies.OTHER_BYTES)
+        monkeypatch.setattr(eligibility, "CPU_BYTES", 1024 * int(kibibytes) - eligibility.OTHER_BYTES)
         for sizes, column in zip(COLUMNS, columns, strict=True):
             hidden = [[layers * (width,) for width in WIDTHS] for layers in (1, 2, 3)]
             fitted = [[_fitted(dataclasses.replace(sizes, hidden=one), CPU) for one in each] for each in hidden]

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from gpu_vecenv.train.fused.program import Sizes, update_program
+from gpu_vecenv.train.fused.tile_plan import Sizes, update_program
 
 SIZES = [
     Sizes(4, (64, 64), "tanh", 2, (2,)),

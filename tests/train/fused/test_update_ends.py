@@ -26,7 +26,7 @@ def ends_of(config, samples, policy, factor=1.0):
     kernels = ppo.backend._prepared(samples, SCALARS)
     kernels.work.fill_(math.nan), kernels.stopped.fill_(7)
     ppo.adam.prepared()[0]["step"].fill_(41.0)
-    return kernels, UpdateEnds(kernels, config, SCALARS, ppo.factor, ppo.deals), ppo
+    return kernels, UpdateEnds(kernels, config, SCALARS, ppo.factor, ppo.shuffles), ppo
 
 
 @pytest.mark.parametrize("normalize", ["rollout", "minibatch", "none"])
@@ -108,10 +108,10 @@ def test_metrics_follow_from_the_sums(taken):
     explained = 1.0 - advantage.var(correction=0) / (target.var(correction=0) + 1e-8)
     means = [x / 3.0 if taken else math.nan for x in (1.0, 2.0, 4.0, 5.0, 7.0, 8.0)]
     others = [explained.item(), SCALARS.learning_rate.item(), samples.valid.float().mean().item(), 1.0, taken, 4.0 - taken]
-    ppo.deals.fill_(2**40)
+    ppo.shuffles.fill_(2**40)
     got = ends.end().tolist()
     if not taken:
         got = [math.nan if math.isinf(x) else x for x in got]
-    assert ppo.deals == 2**40 + 4
+    assert ppo.shuffles == 2**40 + 4
     assert got == pytest.approx([*means, *others], rel=1e-6, nan_ok=True)
     assert len(got) == len(PPO.metric_names)

@@ -8,7 +8,7 @@ import torch
 
 from gpu_vecenv.train import ConfigError, PPOConfig, TrainConfig, Trainer, evaluate, load_checkpoint
 from gpu_vecenv.train.run_folder.metrics import read_metrics
-from gpu_vecenv.train.runner import trial
+from gpu_vecenv.train.runner import periodic_evaluation
 from gpu_vecenv.train.runner.callbacks import Callback
 from gpu_vecenv.train.runner.evaluation import evaluation_seed
 from gpu_vecenv.train.runner.measure import Evaluation
@@ -58,7 +58,7 @@ def returns(monkeypatch):
         both = {"catcher": value, "runner": -value}
         return Evaluation(3, both, both, both, 1.0)
 
-    monkeypatch.setattr(trial, "measure", measure)
+    monkeypatch.setattr(periodic_evaluation, "measure", measure)
     return numbers
 
 
@@ -84,7 +84,7 @@ def test_evaluations_do_not_repeat_the_worlds_of_the_training():
     trainer = Trainer(config, quiet=True)
     training = trainer.parts.rollout.groups[0].obs.own[0].clone()
     starts = []
-    made = trial.make_env
+    made = periodic_evaluation.make_env
 
     for seed in (0, 1, 2**64 - 1):
         assert 0 <= evaluation_seed(seed) < 2**64

@@ -1,7 +1,7 @@
-"""Deals transitions into minibatches, in random order and without those that do not count.
+"""Shuffles transitions into minibatches, in random order and without those that do not count.
 
-The kernel is ``kernels/learner/deal.cu``. The order is a function of a seed and of the number of transitions that count, with the
-same integers on every device. A CUDA graph can record a call if another call was made before.
+The kernel is ``kernels/learner/shuffle.cu``. The order is a function of a seed and of the number of transitions that count, with
+the same integers on every device. A CUDA graph can record a call if another call was made before.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from gpu_vecenv.backend.programs import Call
-from gpu_vecenv.backend.trainer_programs import DEAL
+from gpu_vecenv.backend.trainer_programs import SHUFFLE
 
-TILE = DEAL.macros["TILE"]
+TILE = SHUFFLE.macros["TILE"]
 
 
 class Transitions(NamedTuple):
@@ -29,7 +29,7 @@ class Transitions(NamedTuple):
 
 
 def choose(valid: Tensor, all_valid: bool = False) -> Transitions:
-    """List the transitions that count, once for all deals of an update.
+    """List the transitions that count, once for all shuffles of an update.
 
     Args:
         valid: bool (S,).
@@ -42,8 +42,8 @@ def choose(valid: Tensor, all_valid: bool = False) -> Transitions:
     return found
 
 
-def deal(transitions: Transitions, num_minibatches: int, seed: Tensor, number: int = 0) -> tuple[Tensor, Tensor]:
-    """Deal the valid transitions into minibatches whose numbers of them differ by one at most.
+def shuffle(transitions: Transitions, num_minibatches: int, seed: Tensor, number: int = 0) -> tuple[Tensor, Tensor]:
+    """Shuffle the valid transitions into minibatches whose numbers of them differ by one at most.
 
     Shapes do not depend on how many transitions are valid. Slots that are left over repeat valid transitions, so that a
     transition that does not count is never read; if none is valid, the slots hold any transitions.
@@ -52,7 +52,7 @@ def deal(transitions: Transitions, num_minibatches: int, seed: Tensor, number: i
         transitions: the transitions, S in all.
         num_minibatches: M.
         seed: int64 ().
-        number: is added to the seed; the sum is different for every deal.
+        number: is added to the seed; the sum is different for every shuffle.
 
     Returns:
         index: int64 (M, b), transitions of each minibatch, b = S / M rounded up.
@@ -62,14 +62,14 @@ def deal(transitions: Transitions, num_minibatches: int, seed: Tensor, number: i
     index = torch.empty((num_minibatches, places), dtype=torch.int64, device=seed.device)
     used = torch.empty_like(index, dtype=torch.bool)
     _launch(
-        "gv_deal", transitions, index.numel(), minibatches=num_minibatches, places=places, deal=number, seed=seed, index=index,
-        used=used,
+        "gv_shuffle", transitions, index.numel(), minibatches=num_minibatches, places=places, shuffle=number, seed=seed,
+        index=index, used=used,
     )  # fmt: skip
     return index, used
 
 
-def deal_samples(transitions: Transitions, num_minibatches: int, seed: Tensor, number: int, orders: int) -> Tensor:
-    """Deal several times as ``deal()`` does, with the numbers from ``number`` on.
+def shuffle_samples(transitions: Transitions, num_minibatches: int, seed: Tensor, number: int, orders: int) -> Tensor:
+    """Shuffle several times as ``shuffle()`` does, with the numbers from ``number`` on.
 
     Returns:
         int32 (orders, M, b), the transitions, and -1 for slots that are left over.
@@ -77,7 +77,7 @@ def deal_samples(transitions: Transitions, num_minibatches: int, seed: Tensor, n
     places = _places(transitions, num_minibatches)
     samples = torch.empty((orders, num_minibatches, places), dtype=torch.int32, device=seed.device)
     _launch(
-        "gv_deal", transitions, num_minibatches * places, orders, minibatches=num_minibatches, places=places, deal=number,
+        "gv_shuffle", transitions, num_minibatches * places, orders, minibatches=num_minibatches, places=places, shuffle=number,
         seed=seed, samples=samples,
     )  # fmt: skip
     return samples
@@ -90,5 +90,5 @@ def _places(transitions: Transitions, num_minibatches: int) -> int:
 
 def _launch(name: str, transitions: Transitions, count: int, times: int = 1, **members: Tensor | int) -> None:
     """Run a kernel over ``count`` places or transitions, some times."""
-    call = Call(DEAL, transitions.valid.device, size=len(transitions.valid), **transitions._asdict(), **members)
+    call = Call(SHUFFLE, transitions.valid.device, size=len(transitions.valid), **transitions._asdict(), **members)
     call.launch(name, times * -(-count // TILE), times * count)

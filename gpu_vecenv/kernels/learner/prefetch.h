@@ -3,22 +3,22 @@
 #pragma once
 #include "learner/update_args.h"
 
-struct GvAhead {
+struct GvPrefetched {
     GvOwnSamples samples;
-    float *numbers, *action, *features;  // [GV_OWN, 4], [GV_OWN, GV_HELD_ENTRIES] and [GV_OWN, GV_STAGED_FEATURES]
+    float *numbers, *action, *features;  // [GV_OWN, 4], [GV_OWN, GV_REGISTER_ENTRIES] and [GV_OWN, GV_STAGED_FEATURES]
     GvSettings* settings;                // of the team
 };
-// `memory` is that from GV_AHEAD_AT on: GV_STAGED_FLOATS for each row, then the settings.
-GV_FN GvAhead gv_ahead(const GvGroup& group, float* memory) {
+// `memory` is that from GV_PREFETCH_AT on: GV_STAGED_FLOATS for each row, then the settings.
+GV_FN GvPrefetched gv_prefetched(const GvGroup& group, float* memory) {
     float* own = memory + group.number * GV_OWN * GV_STAGED_FLOATS;
     GvSettings* settings = (GvSettings*)(memory + GV_ROWS * GV_STAGED_FLOATS);
-    return {{}, own, own + 4 * GV_OWN, own + (4 + GV_HELD_ENTRIES) * GV_OWN, settings};
+    return {{}, own, own + 4 * GV_OWN, own + (4 + GV_REGISTER_ENTRIES) * GV_OWN, settings};
 }
 
 // Loads the settings of a network's loss to the memory of the team. A barrier must follow.
-GV_FN void gv_load_settings(const GvAhead& ahead, const GvArgs& a, const GvLanes& team, gv_i32 network) {
+GV_FN void gv_load_settings(const GvPrefetched& prefetched, const GvArgs& a, const GvLanes& team, gv_i32 network) {
     GV_ONCE {
-        *ahead.settings = {*a.clip_coef, *a.entropy_coef, a.value_coef, a.scales[network], a.moments[0], a.moments[1], a.clip_value};
+        *prefetched.settings = {*a.clip_coef, *a.entropy_coef, a.value_coef, a.scales[network], a.moments[0], a.moments[1], a.clip_value};
     }
 }
 
@@ -30,30 +30,30 @@ GV_FN void gv_load_samples(GvOwnSamples& samples, const GvArgs& a, const GvGroup
 }
 
 // Starts the copies of the features of `samples`.
-GV_FN void gv_start_features(const GvAhead& ahead, const GvArgs& a, const GvGroup& group) {
+GV_FN void gv_start_features(const GvPrefetched& prefetched, const GvArgs& a, const GvGroup& group) {
     if constexpr (GV_STAGED_FEATURES > 0) {
         GvValues<gv_u8, GV_OWN * GV_FEATURES> each;  // unused
-        gv_each_value_with(each, group, ahead.samples, [](gv_i32 i) { return i / GV_FEATURES; },
+        gv_each_value_with(each, group, prefetched.samples, [](gv_i32 i) { return i / GV_FEATURES; },
                            [&](gv_i32 i, gv_u8&, gv_i32 sample) {
                                const float* row = gv_sample(a.obs, sample < 0 ? 0 : sample, a.samples_per_step);
-                               gv_start_copy<1>(ahead.features + i, row + i % GV_FEATURES, sample >= 0);
+                               gv_start_copy<1>(prefetched.features + i, row + i % GV_FEATURES, sample >= 0);
                            });
     } else {
         GvOwnFeatures none;
-        gv_load_features(none, group, ahead.samples, a.obs, a.samples_per_step);  // to the cache
+        gv_load_features(none, group, prefetched.samples, a.obs, a.samples_per_step);  // to the cache
     }
     gv_end_copies();
 }
 
 // Starts the copies of what the loss reads of `samples`.
-GV_FN void gv_start_rows(GvAhead& ahead, const GvArgs& a, const GvGroup& group, bool with_action) {
-    gv_each_value(ahead.samples, group, [&](gv_i32 i, gv_i32& of) {
+GV_FN void gv_start_rows(GvPrefetched& prefetched, const GvArgs& a, const GvGroup& group, bool with_action) {
+    gv_each_value(prefetched.samples, group, [&](gv_i32 i, gv_i32& of) {
         const gv_i32 sample = of < 0 ? 0 : of;
-        gv_start_copy<4>(ahead.numbers + 4 * i, a.numbers + 4 * (gv_i64)sample, of >= 0);
-        if (!with_action || GV_ENTRIES > GV_HELD_ENTRIES) return;
+        gv_start_copy<4>(prefetched.numbers + 4 * i, a.numbers + 4 * (gv_i64)sample, of >= 0);
+        if (!with_action || GV_ENTRIES > GV_REGISTER_ENTRIES) return;
         const float* action = gv_sample(a.action, sample, a.samples_per_step);
-        GV_UNROLL for (gv_i32 entry = 0; entry < GV_HELD_ENTRIES; ++entry) {
-            gv_start_copy<1>(ahead.action + i * GV_HELD_ENTRIES + entry, action + entry, of >= 0);
+        GV_UNROLL for (gv_i32 entry = 0; entry < GV_REGISTER_ENTRIES; ++entry) {
+            gv_start_copy<1>(prefetched.action + i * GV_REGISTER_ENTRIES + entry, action + entry, of >= 0);
         }
     });
     gv_end_copies();
@@ -61,11 +61,11 @@ GV_FN void gv_start_rows(GvAhead& ahead, const GvArgs& a, const GvGroup& group, 
 
 // Normalises the features that were copied, and stores them in the tile of the rows. A lane reads its own copies.
 template <gv_i32 OUTPUTS, gv_i32 STRIDE>
-GV_FN void gv_take_features(const GvAhead& ahead, const GvOwnSamples& present, const GvArgs& a, const GvGroup& group,
+GV_FN void gv_take_features(const GvPrefetched& prefetched, const GvOwnSamples& present, const GvArgs& a, const GvGroup& group,
                             const GvNetwork<OUTPUTS>& network, GvTile<STRIDE> tile) {
     if constexpr (GV_STAGED_FEATURES > 0) {
         GV_GROUP_FOR(i, GV_OWN * GV_FEATURES) {
-            gv_set_feature(network, tile, i / GV_FEATURES, i % GV_FEATURES, ahead.features[i], a.norm.limit);
+            gv_set_feature(network, tile, i / GV_FEATURES, i % GV_FEATURES, prefetched.features[i], a.norm.limit);
         }
     } else {
         GvOwnFeatures none;
@@ -74,11 +74,11 @@ GV_FN void gv_take_features(const GvAhead& ahead, const GvOwnSamples& present, c
 }
 
 // Returns the numbers of row i that the loss reads. A lane reads its own copies.
-GV_FN GvRow gv_take_row(const GvAhead& ahead, gv_i32 i, gv_i32 sample) {
-    const float* numbers = ahead.numbers + 4 * i;
+GV_FN GvRow gv_take_row(const GvPrefetched& prefetched, gv_i32 i, gv_i32 sample) {
+    const float* numbers = prefetched.numbers + 4 * i;
     GvRow row = {numbers[0], numbers[1], numbers[2], numbers[3], sample, {}};
-    GV_UNROLL for (gv_i32 entry = 0; entry < GV_HELD_ENTRIES; ++entry) {
-        row.action[entry] = ((const GvAction*)ahead.action)[i * GV_HELD_ENTRIES + entry];
+    GV_UNROLL for (gv_i32 entry = 0; entry < GV_REGISTER_ENTRIES; ++entry) {
+        row.action[entry] = ((const GvAction*)prefetched.action)[i * GV_REGISTER_ENTRIES + entry];
     }
     return row;
 }

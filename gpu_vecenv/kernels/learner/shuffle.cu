@@ -47,11 +47,11 @@ GV_FN void gv_choose_tile(const GvArgs& a, const GvLanes& team, gv_i32 tile) {
 }
 
 // Place p of the order goes to minibatch p modulo their number; places beyond the count repeat the order from its start.
-GV_FN void gv_deal_tile(const GvArgs& a, const GvLanes& team, gv_i32 tile) {
+GV_FN void gv_shuffle_tile(const GvArgs& a, const GvLanes& team, gv_i32 tile) {
     const gv_u32 count = (gv_u32)(a.numbers == nullptr ? a.size : a.numbers[a.size - 1]);
     const gv_i64 all = (gv_i64)a.minibatches * a.places;
     const gv_i32 tiles = (gv_i32)((all + GV_TILE - 1) / GV_TILE), number_of_order = tile / tiles;
-    const GvPermutation order = gv_permutation(*a.seed + (gv_u64)(a.deal + number_of_order), count);
+    const GvPermutation order = gv_permutation(*a.seed + (gv_u64)(a.shuffle + number_of_order), count);
     const gv_i64 first = (gv_i64)(tile % tiles) * GV_TILE, rest = all - first;
     GV_FOR(i, rest < GV_TILE ? (gv_i32)rest : GV_TILE) {
         const gv_i64 in_order = first + i, at = number_of_order * all + in_order;
@@ -68,4 +68,4 @@ GV_FN void gv_deal_tile(const GvArgs& a, const GvLanes& team, gv_i32 tile) {
 }
 
 GV_PLAIN_KERNEL(gv_choose, gv_choose_tile)
-GV_PLAIN_KERNEL(gv_deal, gv_deal_tile)
+GV_PLAIN_KERNEL(gv_shuffle, gv_shuffle_tile)

@@ -92,7 +92,7 @@ def test_each_iteration_has_the_settings_of_its_schedules(monkeypatch, tmp_path)
     monkeypatch.setattr("gpu_vecenv.train.runner.schedule_table.TABLE_ROWS", 3)
     seen = []
     first = Trainer(CARTPOLE, quiet=True)
-    first.flight.most = 2
+    first.pipeline.most = 2
     settings(first, seen)
     first.train(iterations=2)
     first.train(iterations=5)
@@ -107,8 +107,8 @@ def test_an_iteration_that_is_launched_again_has_its_own_settings():
     trainer, seen = Trainer(CARTPOLE, quiet=True), []
     settings(trainer, seen)
     for number in (0, 1, 5, 1):
-        trainer.flight.launch(number)
-        trainer.flight.finish()
+        trainer.pipeline.launch(number)
+        trainer.pipeline.finish()
     assert torch.equal(torch.stack(seen), torch.tensor([scalars_at(MOVING, number, 11) for number in (0, 1, 5, 1)]))
 
 
@@ -118,7 +118,7 @@ def test_rows_and_state_do_not_depend_on_the_number_in_flight(config):
     for most in (1, 3, 16):
         sink = Rows()
         trainer = Trainer(config, quiet=True, sinks=[sink])
-        trainer.flight.most = most
+        trainer.pipeline.most = most
         trainer.train()
         runs.append(without_rate(sink.rows))
         found.append(state(trainer))
@@ -131,7 +131,7 @@ def test_rows_and_state_do_not_depend_on_the_number_in_flight(config):
 def test_launches_and_finishes_of_the_caller_train_alike():
     runs = Trainer(CARTPOLE, quiet=True), Trainer(CARTPOLE, quiet=True)
     runs[0].train(iterations=6)
-    runs[1].flight.most = 2
+    runs[1].pipeline.most = 2
     runs[1].launch()
     for _ in range(5):
         runs[1].launch()
@@ -149,7 +149,7 @@ def test_calls_at_the_wrong_time_raise_errors():
     trainer.launch()
     with pytest.raises(SequenceError, match="expected fewer than 1 iterations in flight"):
         trainer.launch()
-    trainer.flight.most = 16
+    trainer.pipeline.most = 16
     trainer.launch()
     with pytest.raises(SequenceError, match="an evaluation follows the iterations in flight"):
         trainer.launch()
@@ -160,14 +160,14 @@ def test_evaluations_and_checkpoints_wait_for_all_iterations(tmp_path):
     config = dataclasses.replace(CARTPOLE, out=str(tmp_path), checkpoint_interval=3, evaluation_interval=4, evaluation_episodes=2)
     calls = []
     with contextlib.closing(Trainer(config, quiet=True, sinks=[Rows(lambda row: calls.append(row["iteration"]))])) as trainer:
-        trainer.flight.most = 16
-        evaluate, save, launch = trainer.trial.evaluate, trainer.save, trainer.flight.launch
+        trainer.pipeline.most = 16
+        evaluate, save, launch = trainer.periodic_evaluation.evaluate, trainer.save, trainer.pipeline.launch
 
         def noted(name, call):
-            return lambda *now: calls.append((name, trainer.iteration, trainer.flight.count)) or call(*now)
+            return lambda *now: calls.append((name, trainer.iteration, trainer.pipeline.count)) or call(*now)
 
-        trainer.trial.evaluate = lambda now: noted("evaluation", evaluate)(now) if now % 4 == 0 else {}
-        trainer.save, trainer.flight.launch = noted("save", save), lambda number: calls.append(-number - 1) or launch(number)
+        trainer.periodic_evaluation.evaluate = lambda now: noted("evaluation", evaluate)(now) if now % 4 == 0 else {}
+        trainer.save, trainer.pipeline.launch = noted("save", save), lambda number: calls.append(-number - 1) or launch(number)
         trainer.train()
     assert calls == [
         ("save", 0, 0), -1, -2, -3, 1, 2, 3, ("save", 3, 0), -4, ("evaluation", 4, 0), 4, -5, -6, 5, 6, ("save", 6, 0),
@@ -177,14 +177,14 @@ def test_evaluations_and_checkpoints_wait_for_all_iterations(tmp_path):
 
 def test_the_checkpoint_of_a_minute_waits_for_all_iterations(tmp_path, monkeypatch):
     def set_limit(seconds):
-        monkeypatch.setattr("gpu_vecenv.train.runner.flight.CHECKPOINT_S", seconds)
+        monkeypatch.setattr("gpu_vecenv.train.runner.pipeline.CHECKPOINT_S", seconds)
 
     set_limit(1e9)
     sink = Rows(lambda row: row["iteration"] == 2 and set_limit(0.0))
     with contextlib.closing(Trainer(dataclasses.replace(CARTPOLE, out=str(tmp_path)), quiet=True, sinks=[sink])) as trainer:
-        trainer.flight.most = 4
+        trainer.pipeline.most = 4
         saved, save = [], trainer.save
-        trainer.save = lambda: (saved.append((trainer.iteration, trainer.flight.count)), set_limit(1e9), save())[-1]
+        trainer.save = lambda: (saved.append((trainer.iteration, trainer.pipeline.count)), set_limit(1e9), save())[-1]
         trainer.train()
     assert saved == [(0, 0), (5, 0), (11, 0)]  # iterations 3 to 5 were in flight when the minute had passed
 
@@ -192,9 +192,9 @@ def test_the_checkpoint_of_a_minute_waits_for_all_iterations(tmp_path, monkeypat
 def test_a_signal_finishes_and_saves_all_iterations_in_flight(tmp_path):
     sink = Rows(lambda row: row["iteration"] == 2 and os.kill(os.getpid(), signal.SIGTERM))
     with contextlib.closing(Trainer(dataclasses.replace(CARTPOLE, out=str(tmp_path)), quiet=True, sinks=[sink])) as trainer:
-        trainer.flight.most = 4
+        trainer.pipeline.most = 4
         trainer.train()
-        assert (trainer.iteration, trainer.flight.count) == (5, 0)
+        assert (trainer.iteration, trainer.pipeline.count) == (5, 0)
         assert [row["iteration"] for row in sink.rows] == [1, 2, 3, 4, 5]
         assert load_checkpoint(tmp_path)["iteration"] == 5
         assert [line["iteration"] for line in read_metrics(tmp_path)] == [1, 2, 3, 4, 5]
@@ -204,21 +204,21 @@ def test_a_signal_finishes_and_saves_all_iterations_in_flight(tmp_path):
 def test_a_number_that_is_not_finite_stops_at_its_iteration(tmp_path, most, said):
     config = dataclasses.replace(CARTPOLE, out=str(tmp_path), checkpoint_interval=3)
     with contextlib.closing(Trainer(config, quiet=True)) as trainer:
-        trainer.flight.most = most
+        trainer.pipeline.most = most
         collector, count = trainer.parts.collector, 0
         collect = collector.collect
 
-        def spoiled():
+        def nonfinite():
             nonlocal count
             collect()
             count += 1
             if count == 4:
                 collector.rollout.reward[3, 1] = math.nan
 
-        collector.collect = spoiled
+        collector.collect = nonfinite
         with pytest.raises(NonFiniteError, match=f"^iteration 4: policy 'agent': .*{said}"):
             trainer.train()
-        assert (trainer.iteration, trainer.flight.count) == (3, 0)
+        assert (trainer.iteration, trainer.pipeline.count) == (3, 0)
         assert count == (4 if most == 1 else 6)
         assert checkpoint_path(tmp_path).name == "iteration-00000003.pt"
         assert [line["iteration"] for line in read_metrics(tmp_path)] == [1, 2, 3]
@@ -257,7 +257,7 @@ def test_an_iteration_begins_with_the_last_slot_alone(config, meddles, tmp_path)
     found = []
     for executor in (None, from_the_end):
         trainer = Trainer(config, quiet=True, callbacks=[Meddler(tmp_path)] if meddles else [])
-        trainer.flight.executor = executor or trainer.flight.executor
+        trainer.pipeline.executor = executor or trainer.pipeline.executor
         trainer.train()
         found.append(state(trainer))
     assert_same(*found)
@@ -285,16 +285,16 @@ def test_the_first_rollout_begins_with_what_the_env_shows(config, stagger):
 
 def test_a_run_with_callbacks_has_one_iteration_in_flight():
     trainer = Trainer(CARTPOLE, quiet=True, callbacks=[Callback()])
-    assert trainer.flight.most == 1
+    assert trainer.pipeline.most == 1
     # so does a run on the CPU, which has no queue
-    assert Trainer(CARTPOLE, quiet=True).flight.most == 1
+    assert Trainer(CARTPOLE, quiet=True).pipeline.most == 1
 
 
 def test_the_rate_is_the_mean_of_the_iterations_in_flight(monkeypatch):
     clock = iter([1.0, 2.0, 3.0, 5.0, 105.0, 106.0])  # a launch, three ends, a launch after a pause, its end
     trainer = Trainer(CARTPOLE, quiet=True)
-    trainer.flight.most = 3
-    monkeypatch.setattr("gpu_vecenv.train.runner.flight.time.perf_counter", lambda: next(clock))
+    trainer.pipeline.most = 3
+    monkeypatch.setattr("gpu_vecenv.train.runner.pipeline.time.perf_counter", lambda: next(clock))
     for _ in range(3):
         trainer.launch()
     rates = [trainer.finish()["steps_per_second"] for _ in range(3)]
@@ -314,7 +314,7 @@ def test_a_graph_with_many_iterations_in_flight_trains_to_the_same_bits(config, 
     for name, most in ((way if way == "fused" else "eager", 1), (way, 1), (way, 16)):
         sink = Rows()
         trainer = Trainer(dataclasses.replace(config, **WAYS[name]), quiet=True, sinks=[sink])
-        trainer.flight.most = most
+        trainer.pipeline.most = most
         trainer.train(iterations=2)
         trainer.train()
         runs.append(without_rate(sink.rows))

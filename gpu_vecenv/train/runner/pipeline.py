@@ -13,24 +13,24 @@ import torch
 
 from gpu_vecenv.errors import SequenceError
 from gpu_vecenv.train.errors import NonFiniteError
-from gpu_vecenv.train.runner.diagnosis import describe_nonfinite, describe_spoiled
+from gpu_vecenv.train.runner.diagnosis import describe_nonfinite, describe_nonfinite_state
 from gpu_vecenv.train.runner.executor import Executor
-from gpu_vecenv.train.runner.iteration import IN_FLIGHT, SPOILED
-from gpu_vecenv.train.runner.parts import Parts
+from gpu_vecenv.train.runner.iteration import IN_FLIGHT, NONFINITE
+from gpu_vecenv.train.runner.run_state import RunState
 
 CHECKPOINT_S = 60.0
 """Seconds after a checkpoint at which the next one is due, if a multiple of ``checkpoint_interval`` does not come first. A
 checkpoint may take as long as fifty short iterations."""
 
 
-class Flight:
+class Pipeline:
     """Launches iterations and finishes them in order.
 
     Attributes:
         most: largest number of iterations in flight, 1 to ``IN_FLIGHT``.
     """
 
-    def __init__(self, parts: Parts, executor: Executor, most: int) -> None:
+    def __init__(self, parts: RunState, executor: Executor, most: int) -> None:
         """Prepare the launches.
 
         Args:
@@ -92,9 +92,9 @@ class Flight:
         if self._done:
             self._done[row].synchronize()  # the one host sync
         self._times.append(time.perf_counter())
-        values = dict(zip(self.parts.iteration.metric_names, self.parts.iteration.published.rows[row].tolist(), strict=True))
+        values = dict(zip(self.parts.iteration.metric_names, self.parts.iteration.metric_rows.rows[row].tolist(), strict=True))
         for name in self.parts.policies:
-            if values.pop(f"{SPOILED}/{name}", 0.0) or values.get(f"skipped/{name}", 0.0):
+            if values.pop(f"{NONFINITE}/{name}", 0.0) or values.get(f"skipped/{name}", 0.0):
                 where = self._where(name)
                 raise NonFiniteError(f"iteration {number + 1}: {where}; the newest checkpoint is of an earlier iteration")
         return values, (len(self._times) - 1) / (self._times[-1] - self._times[0])
@@ -119,7 +119,7 @@ class Flight:
             self._done[self._waiting[-1][1]].synchronize()
         self._waiting.clear()
         how = f"seen {later} iterations later; a resumed run with a callback finds the place in the rollout"
-        return f"{describe_spoiled(name, policy)} ({how})"
+        return f"{describe_nonfinite_state(name, policy)} ({how})"
 
     def _follow_stream(self) -> None:
         """Put what comes next behind all work of this run, if the caller's current stream is another one than before."""
@@ -136,7 +136,7 @@ def until_next(interval: int | None, iteration: int) -> float:
     return math.inf if interval is None else interval - iteration % interval
 
 
-class Pace:
+class LaunchLimit:
     """Says when checkpoints are due, and how many iterations may be in flight until the next checkpoint or evaluation."""
 
     def __init__(self, saves: bool, checkpoint_interval: int | None, evaluation_interval: int | None) -> None:
@@ -155,7 +155,7 @@ class Pace:
         """Start the clock again, after a checkpoint."""
         self._saved_at = time.monotonic()
 
-    def ahead(self, iteration: int) -> float:
+    def most(self, iteration: int) -> float:
         """Return the most iterations in flight after ``iteration`` finished ones, at least 1; infinity without a limit."""
         if self._is_late():
             return 1

@@ -28,15 +28,15 @@ class _Group(NamedTuple):
     """Parameters of one dtype, which are updated by one operation, and their moments."""
 
     parameters: list[Tensor]
-    first: list[Tensor]
-    second: list[Tensor]
+    m: list[Tensor]
+    v: list[Tensor]
     steps: list[Tensor]
 
 
-class GatedAdam:
-    """Adam (Kingma and Ba 2015) with clipped gradients. A step whose gate is closed changes neither weights nor moments.
+class MaskedAdam:
+    """Adam (Kingma and Ba 2015) with clipped gradients. A step whose mask is False changes neither weights nor moments.
 
-    The gate is the flag with which torch's fused Adam leaves out steps after an overflow of scaled gradients, and the scale of
+    The mask is the flag with which torch's fused Adam leaves out steps after an overflow of scaled gradients, and the scale of
     these gradients is what clips them. Learning rate, flag and scale are tensors, so the host reads nothing. The operations of
     ``torch.optim.Adam`` are called directly, because its preparations of a step take four times as long as they do.
     """
@@ -52,7 +52,7 @@ class GatedAdam:
         self.parameters = list(parameters)
         self.max_grad_norm, self.eps = max_grad_norm, eps
         device = self.parameters[0].device
-        self.rate, self.closed, self.scale = (torch.zeros((), dtype=torch.float32, device=device) for _ in range(3))
+        self.rate, self.left_out, self.scale = (torch.zeros((), dtype=torch.float32, device=device) for _ in range(3))
         self._state: dict[int, dict[str, Tensor]] = {}
         self._trained: list[int] = []
         self._steps = torch.zeros(0, dtype=torch.float32, device=device)
@@ -64,11 +64,11 @@ class GatedAdam:
             parameter.grad = None
 
     @torch.no_grad()
-    def step(self, open_gate: Tensor) -> tuple[Tensor, Tensor]:
-        """Take a step if the gate is open and the gradient is finite. Gradients are those of the loss times ``gradient_scale()``.
+    def step(self, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Take a step if the mask is True and the gradient is finite. Gradients are those of the loss times ``gradient_scale()``.
 
         Args:
-            open_gate: bool ().
+            mask: bool ().
 
         Returns:
             The gradient's norm before it was clipped, float32 (), and bool (): the step was taken.
@@ -83,15 +83,15 @@ class GatedAdam:
         torch.div(norm, self.max_grad_norm, out=self.scale).clamp_(min=1.0)
         if scale != 1.0:
             self.scale *= scale
-        taken = open_gate & (norm < math.inf)  # False for NaN
-        torch.logical_not(taken, out=self.closed)
+        taken = mask & (norm < math.inf)  # False for NaN
+        torch.logical_not(taken, out=self.left_out)
         self._steps += taken
         for group in self._groups:
             gradients = [p.grad for p in group.parameters if p.grad is not None]  # all have one; the condition tells mypy
             FUSED_ADAM(
-                group.parameters, gradients, group.first, group.second, [], group.steps, lr=self.rate,
+                group.parameters, gradients, group.m, group.v, [], group.steps, lr=self.rate,
                 beta1=BETAS[0], beta2=BETAS[1], weight_decay=0.0, eps=self.eps, amsgrad=False, maximize=False,
-                grad_scale=self.scale, found_inf=self.closed,
+                grad_scale=self.scale, found_inf=self.left_out,
             )  # fmt: skip
         return norm, taken
 

@@ -12,7 +12,7 @@ from gymnasium.spaces import Box
 from torch import nn
 
 from gpu_vecenv.train.errors import ConfigError
-from gpu_vecenv.train.fused.program import LARGEST_HALF, Sizes
+from gpu_vecenv.train.fused.tile_plan import LARGEST_HALF, Sizes
 from gpu_vecenv.train.policies.actor_critic import ActorCritic
 from gpu_vecenv.train.policies.contract import Policy
 from gpu_vecenv.train.policies.networks import FeedForward

@@ -1,4 +1,4 @@
-"""The parts of a run on its device: env, rollout, policies, algorithms and statistics, built from options."""
+"""The state of a run on its device: env, rollout, policies, algorithms and statistics, built from options."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def make_policies(
         given: Any = networks[name] if name in networks else config.settings_of(name).module
         network = config.network_of(name)
         own.with_ids = network.agent_ids
-        world = WorldSpec(own.num_agents, own.parts[0].agents, own.rollout.sources)
+        world = WorldSpec(own.num_agents, own.spans[0].agents, own.rollout.sources)
         policies[name] = make_policy(name, own.group, config.seed, network, normalize, given, name in learn, world)
         own.keep_states(policies[name].state_shape)
     return {name: policy.to(device) for name, policy in policies.items()}
@@ -133,7 +133,7 @@ def read_critics(rows: Mapping[str, PolicyRows], policies: Mapping[str, Policy],
         rows[name].read_critic(policies[name].critic_sources)
 
 
-class Parts:
+class RunState:
     """All that the iterations of a run work on.
 
     Attributes:
@@ -198,7 +198,7 @@ class Parts:
         self.evaluation_actors = self._in_place(players)
         self.collector = Collector(env, rollout, self.actors, self.rows, whole_rollout(env, rollout, self.actors))
         self.episodes = {
-            name: EpisodeStats(rows.shape, agents=[part.agents for part in rows.parts]).to(device)
+            name: EpisodeStats(rows.shape, agents=[span.agents for span in rows.spans]).to(device)
             for name, rows in self.rows.items()
         }
         self.schedules = ScheduleTable(self.algorithms, config.num_envs * self.num_steps, device)

@@ -12,13 +12,13 @@ from gpu_vecenv.train.run_folder.best import BestReturn
 from gpu_vecenv.train.runner.build import make_env
 from gpu_vecenv.train.runner.evaluation import evaluation_seed
 from gpu_vecenv.train.runner.measure import Evaluation, measure, piece_steps
-from gpu_vecenv.train.runner.parts import Parts
 from gpu_vecenv.train.runner.players import Players
+from gpu_vecenv.train.runner.run_state import RunState
 from gpu_vecenv.train.runner.wrappers import evaluate_as_in_training
 from gpu_vecenv.train.storage.policy_map import trainable_policies
 
 
-class Trial:
+class PeriodicEvaluation:
     """Evaluates the present policies every ``evaluation_interval`` iterations, in worlds of its own.
 
     Attributes:
@@ -27,7 +27,7 @@ class Trial:
         latest_is_best: True if that result is the best so far.
     """
 
-    def __init__(self, config: ResolvedConfig, parts: Parts) -> None:
+    def __init__(self, config: ResolvedConfig, parts: RunState) -> None:
         self.config, self.parts = config, parts
         self.best = BestReturn()
         self.latest: Evaluation | None = None
@@ -42,7 +42,7 @@ class Trial:
     def _role(self, config: ResolvedConfig) -> str:
         """Return the role whose mean return counts with some options of this run."""
         learn = trainable_policies(list(self.parts.rows), config.frozen)
-        return config.best_of or self.parts.rows[learn[0]].parts[0].members.role
+        return config.best_of or self.parts.rows[learn[0]].spans[0].members.role
 
     def load_state_dict(self, state: dict[str, Any], where: str, before: ResolvedConfig) -> None:
         """Restore the best return of a checkpoint. It starts anew if evaluations now measure something else.

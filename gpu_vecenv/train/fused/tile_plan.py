@@ -20,7 +20,7 @@ import numpy as np
 from gpu_vecenv.backend.source import KERNEL_FOLDER, Program
 from gpu_vecenv.spec.arguments import Struct
 from gpu_vecenv.spec.layout import Layout
-from gpu_vecenv.train.algorithms.gated_adam import BETAS
+from gpu_vecenv.train.algorithms.masked_adam import BETAS
 from gpu_vecenv.train.fused.arguments import ACT_ARGS, MAX_LAYERS, SETTINGS, UPDATE_ARGS, rollout_args
 
 ACTIVATIONS = ("tanh", "relu", "elu")
@@ -88,8 +88,8 @@ class Network(NamedTuple):
     halves: int
     floats: int
     """Biases and normalisation."""
-    parts: list[int]
-    """Parts of the gradient of each layer of a split network, which blocks sum one at a time."""
+    gradient_tiles: list[int]
+    """Tiles of the gradient of each layer of a split network, which blocks sum one at a time."""
 
 
 @dataclass(frozen=True)
@@ -159,13 +159,13 @@ class Sizes:
         """Return a network with some outputs in the memory of a block."""
         columns, rows = _up_to(outputs, 8), _up_to(outputs, 16)
         halves = self.weights_at[-1] + (rows + columns) * self.strides[-1]  # the last layer has high parts and low parts
-        parts, units = [0], [_up_to(self.features, 16), *self.widths, rows]
+        gradient_tiles, units = [0], [_up_to(self.features, 16), *self.widths, rows]
         for below, width in pairwise(units):
             count = 1
             while width // 16 % count or width // count * below > MOST_SUMS:
                 count += 1
-            parts.append(count)
-        return Network(columns, rows, halves, sum(self.widths) + columns + 3 * self.features, parts)
+            gradient_tiles.append(count)
+        return Network(columns, rows, halves, sum(self.widths) + columns + 3 * self.features, gradient_tiles)
 
     @property
     def feature_stride(self) -> int:
@@ -183,8 +183,8 @@ class Sizes:
         return self.outputs | 1
 
     @property
-    def held_entries(self) -> int:
-        """Entries of an action that are copied ahead of the loss; with many entries, the loss reads them itself."""
+    def register_entries(self) -> int:
+        """Entries of an action that are prefetched before the loss; with many entries, the loss reads them itself."""
         return self.entries if self.entries <= 4 else 1
 
     @property
@@ -194,24 +194,24 @@ class Sizes:
 
     @property
     def staged_features(self) -> int:
-        """Features of a row that are copied ahead: none if they are many, or if another kernel reads them."""
+        """Features of a row that are prefetched: none if they are many, or if another kernel reads them."""
         return self.features if self.holds_features and not self.split else 0
 
     @property
     def staged_floats(self) -> int:
-        """Floats of a row that are copied ahead: what the loss reads, and features."""
-        return 4 + self.held_entries + self.staged_features
+        """Floats of a row that are prefetched: what the loss reads, and features."""
+        return 4 + self.register_entries + self.staged_features
 
     @property
     def update_memory(self) -> Memory:
         """Memory of a block of an update: the network, tiles of features, units and derivatives, outputs of a tile, settings."""
         network, rows = self.network(self.outputs), self.rows
-        ahead = _up_to(network.floats + rows * self.output_stride, 4)  # on a multiple of 16 bytes
-        floats = ahead + rows * self.staged_floats + ctypes.sizeof(SETTINGS.form) // 4
-        places = {"OUTPUTS": network.floats, "AHEAD": ahead}
+        prefetch = _up_to(network.floats + rows * self.output_stride, 4)  # on a multiple of 16 bytes
+        floats = prefetch + rows * self.staged_floats + ctypes.sizeof(SETTINGS.form) // 4
+        places = {"OUTPUTS": network.floats, "PREFETCH": prefetch}
         if self.split:
-            columns = zip(self.array_widths(network), network.parts[1:], strict=True)
-            stages = STAGES * STAGE_ROWS * max(width // parts + below for (below, width), parts in columns)
+            columns = zip(self.array_widths(network), network.gradient_tiles[1:], strict=True)
+            stages = STAGES * STAGE_ROWS * max(width // gradient_tiles + below for (below, width), gradient_tiles in columns)
             first, upper = self.first_halves + rows * self.feature_stride, network.halves + rows * self.delta_stride
             places |= {"FEATURES": self.first_halves, "DELTAS": network.halves}
             return self._memory(max(first, upper, stages), floats, places)
@@ -242,18 +242,18 @@ class Sizes:
         return 32 if (len(self.hidden) == 1 or self.split) and self.widths[-1] % 32 == 0 else 16
 
     @property
-    def crew_at(self) -> list[int]:
-        """First number of the units of each hidden layer but the last one in the memory of a crew, and behind them."""
+    def worker_units_at(self) -> list[int]:
+        """First number of the units of each hidden layer but the last one in the memory of specialised warps, and behind them."""
         return [0, *accumulate((self.rows * _stride(width) for width in self.widths[:-1]), initial=0)]
 
     @property
     def rollout_memory(self) -> Memory:
-        """Memory of a block of a rollout: that of one that acts, and units and shares of outputs of a crew."""
+        """Memory of a block of a rollout: that of one that acts, and units and shares of outputs of specialised warps."""
         acting = self.act_memory
         shares = self.widths[-1] // self.last_chunk * self.rows * self.output_stride
-        crew, floats = (self.crew_at[-1], shares) if self.workers else (0, 0)
-        places = {**acting.places, "CREW": acting.halves, "SHARES": acting.floats}
-        return self._memory(acting.halves + crew, acting.floats + floats, places)
+        halves, floats = (self.worker_units_at[-1], shares) if self.workers else (0, 0)
+        places = {**acting.places, "WORKER": acting.halves, "SHARES": acting.floats}
+        return self._memory(acting.halves + halves, acting.floats + floats, places)
 
     def _memory(self, halves: int, floats: int, places: Mapping[str, int]) -> Memory:
         """Return the memory of a block with some numbers of 16 bits, and floats."""
@@ -277,9 +277,9 @@ class Sizes:
         return _up_to(self.features, 16) + 2 * self.array_columns
 
     @property
-    def num_parts(self) -> int:
-        """Parts of the gradients of both networks."""
-        return sum(self.network(self.outputs).parts) + sum(self.network(1).parts)
+    def num_gradient_tiles(self) -> int:
+        """Tiles of the gradients of both networks."""
+        return sum(self.network(self.outputs).gradient_tiles) + sum(self.network(1).gradient_tiles)
 
     @property
     def columns_at(self) -> list[int]:
@@ -315,13 +315,15 @@ class Sizes:
             **{name.upper(): number for number, name in enumerate(ACTIVATIONS)}, "ACTIVATION": self.activation.upper(),
             "UNITS": [self.features, *self.hidden, *nothing], "WIDTHS": [_up_to(self.features, 16), *self.widths, *nothing],
             "WEIGHT_STRIDES": self.strides, "WEIGHTS_AT": self.weights_at, "BIASES_AT": [0, *accumulate(self.widths, initial=0)],
-            "COLUMNS_AT": self.columns_at, "UNITS_AT": self.units_at, "CREW_UNITS_AT": self.crew_at, "ARRAYS_AT": self.arrays_at,
+            "COLUMNS_AT": self.columns_at, "UNITS_AT": self.units_at,
+            "WORKER_UNITS_AT": self.worker_units_at, "ARRAYS_AT": self.arrays_at,
             "NETWORK_COLUMNS": [network.columns for network in networks], "NETWORK_ROWS": [network.rows for network in networks],
-            "NETWORK_FLOATS": [network.floats for network in networks], "PARTS": [network.parts for network in networks],
+            "NETWORK_FLOATS": [network.floats for network in networks],
+            "GRADIENT_TILES": [network.gradient_tiles for network in networks],
             "WEIGHT_COLUMNS": [self.weight_columns(self.outputs), self.weight_columns(1)],
             "FEATURE_COLUMNS": _up_to(2 * self.features, 16), "FEATURE_STRIDE": self.feature_stride,
             "OUTPUT_STRIDE": self.output_stride, "DELTA_STRIDE": self.delta_stride, "LAST_CHUNK": self.last_chunk,
-            "HELD_ENTRIES": self.held_entries, "FEATURES_HELD": int(self.holds_features),
+            "REGISTER_ENTRIES": self.register_entries, "FEATURES_IN_REGISTERS": int(self.holds_features),
             "STAGED_FEATURES": self.staged_features, "STAGED_FLOATS": self.staged_floats, "SPREADS": self.spreads,
             "TWO_COUNTS": int(self.may_lack_choice), "ACTOR_COLUMNS": self.actor_columns, "CRITIC_COLUMNS": self.critic_columns,
             "ARRAY_COLUMNS": self.array_columns, "STAGES": STAGES, "STAGE_ROWS": STAGE_ROWS,
@@ -333,7 +335,7 @@ def update_program(sizes: Sizes) -> Program:
     """Return the kernels of an update for some sizes."""
     kernel = KERNEL_FOLDER / "learner" / ("split_gradient.cu" if sizes.split else "gradient.cu")
     macros: dict[str, Any] = {"REDUCED": REDUCED, "ADAM_COLUMNS": ADAM_COLUMNS}
-    for name, beta in zip(("MEAN", "SQUARE"), BETAS, strict=True):
+    for name, beta in zip(("M", "V"), BETAS, strict=True):
         exact = Decimal(str(beta))  # as a float, its rest and its logarithm would lose digits
         macros |= {f"{name}_DECAY": f"{exact}f", f"{name}_SHARE": f"{1 - exact}f", f"LOG_{name}_DECAY": float(exact.ln())}
     return _program("updates", kernel, sizes, sizes.update_memory, UPDATE_ARGS, macros)

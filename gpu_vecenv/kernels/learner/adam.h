@@ -1,5 +1,5 @@
 // Sums of the blocks' gradients, and the step of Adam: the second and the third kernel of a minibatch. Semantics are those of
-// gpu_vecenv/train/algorithms/ppo.py and gated_adam.py.
+// gpu_vecenv/train/algorithms/ppo.py and masked_adam.py.
 #pragma once
 #include "learner/update_args.h"
 #include "lib/reduce.h"
@@ -65,7 +65,7 @@ GV_FN void gv_reduce_columns(const GvArgs& a, const GvLanes& team, gv_i32 block)
     }
 }
 
-// A step of the optimiser: its gate, and the factors of sums that give the clipped mean gradient.
+// A step of the optimiser: its mask, and the factors of sums that give the clipped mean gradient.
 struct GvStep {
     bool wanted, taken;
     float norm, of_actor, of_critic, before;  // factors of the sums of both networks; steps of Adam before
@@ -94,7 +94,7 @@ GV_FN GvStep gv_step_of(const GvArgs& a, const GvLanes& team, bool open, float b
 // double: 1 - beta^n of a float would lose its digits for small n.
 // 1 - beta^n, for the beta of the first or the second moment.
 GV_FN float gv_bias_correction(bool second, float n) {
-    const double log_beta = second ? GV_LOG_SQUARE_DECAY : GV_LOG_MEAN_DECAY;
+    const double log_beta = second ? GV_LOG_V_DECAY : GV_LOG_M_DECAY;
     return (float)(1.0 - gv_exp_for_power((double)n * log_beta));
 }
 
@@ -124,14 +124,14 @@ GV_FN void gv_add_to_totals(const GvArgs& a, const GvStep& step, bool open, GvTo
 // A column: its parameter, its place there, and what Adam reads.
 struct GvColumn {
     gv_i32 tensor, at;
-    float weight, mean, square, sum;
+    float weight, m, v, sum;
 };
 GV_FN GvColumn gv_column(const GvArgs& a, gv_i32 column) {
     gv_i32 t = 0;
     GV_UNROLL for (gv_i32 other = 1; other < GV_TENSORS; ++other) t = column >= a.tensors[other].first ? other : t;
     const gv_i32 at = column - a.tensors[t].first;
     if (at >= a.tensors[t].size) return {t, -1};  // a term, or behind the last column
-    return {t, at, a.tensors[t].weight[at], a.tensors[t].mean[at], a.tensors[t].square[at]};
+    return {t, at, a.tensors[t].weight[at], a.tensors[t].m[at], a.tensors[t].v[at]};
 }
 
 // Adam of the columns of a team. torch.optim.Adam computes the same. One more team, the last one, adds to the totals. Everything
@@ -171,11 +171,11 @@ GV_FN void gv_adam_columns(const GvArgs& a, const GvLanes& team, gv_i32 block) {
         if (column.at < 0) continue;
         const bool of_critic = GV_TWO_COUNTS && first + j * GV_TEAM_LANES >= GV_ACTOR_COLUMNS;
         const float gradient = column.sum * (of_critic ? step.of_critic : step.of_actor);
-        const float m = GV_MEAN_DECAY * column.mean + GV_MEAN_SHARE * gradient;
-        const float s = GV_SQUARE_DECAY * column.square + GV_SQUARE_SHARE * gradient * gradient;
-        tensor.mean[column.at] = m;
-        tensor.square[column.at] = s;
-        tensor.weight[column.at] = column.weight - rate * m / (gv_sqrt(s) / root + a.eps);
+        const float m = GV_M_DECAY * column.m + GV_M_SHARE * gradient;
+        const float v = GV_V_DECAY * column.v + GV_V_SHARE * gradient * gradient;
+        tensor.m[column.at] = m;
+        tensor.v[column.at] = v;
+        tensor.weight[column.at] = column.weight - rate * m / (gv_sqrt(v) / root + a.eps);
         if (column.at == 0) *tensor.step = step.before + 1.0f;
     }
 }
