@@ -172,7 +172,7 @@ def grouped(options: Mapping[str, Any], cls: type, also: Iterable[object] = ()) 
     """
     named = [options.get("algorithm"), *also]
     if isinstance(policies := options.get("policies"), Mapping):
-        named += [own.get("algorithm") for own in policies.values() if isinstance(own, Mapping)]
+        named += [policy_config.get("algorithm") for policy_config in policies.values() if isinstance(policy_config, Mapping)]
     fields = {each.name for each in dataclasses.fields(cls)}
     groups = {name: value for name, value in options.items() if name not in fields and (name in ALGORITHMS or name in named)}
     rest = {name: value for name, value in options.items() if name not in groups}

@@ -37,10 +37,10 @@ class Preset:
         """Check types and ranges."""
         check_fields(self, _CHECKS)
 
-    def env_params(self, given: dict[str, Any]) -> dict[str, Any]:
+    def env_params(self, env_kwargs_of_run: dict[str, Any]) -> dict[str, Any]:
         """Return the env parameters of a run that gives some of them."""
-        own = {name: value(given) if callable(value) else value for name, value in self.env_kwargs.items()}
-        return {**own, **given}
+        env_kwargs = {name: value(env_kwargs_of_run) if callable(value) else value for name, value in self.env_kwargs.items()}
+        return {**env_kwargs, **env_kwargs_of_run}
 
 
 _CHECKS: Mapping[str, Check] = {
@@ -52,9 +52,9 @@ _CHECKS: Mapping[str, Check] = {
 }
 
 
-def _neighbours(given: dict[str, Any]) -> int:
+def _neighbours(env_kwargs_of_run: dict[str, Any]) -> int:
     """Return 5, or the number of agents in a smaller game of Tag. Wrong numbers of agents get their error from the env."""
-    counts = given.get("num_taggers", 5), given.get("num_runners", 100)
+    counts = env_kwargs_of_run.get("num_taggers", 5), env_kwargs_of_run.get("num_runners", 100)
     return max(1, min(5, sum(counts))) if all(isinstance(count, int) for count in counts) else 5
 
 
@@ -222,9 +222,9 @@ def preset_of(env_id: str) -> Preset:
     module, _, attribute = registered.partition(":")
     expected = f"preset of {name}: expected a Preset at {registered!r}, as registered"
     try:
-        found = getattr(importlib.import_module(module), attribute)
+        preset = getattr(importlib.import_module(module), attribute)
     except (ModuleNotFoundError, AttributeError) as error:
         raise ConfigError(f"{expected}, got {type(error).__name__}: {error}") from error
-    if not isinstance(found, Preset):
-        raise ConfigError(f"{expected}, got {abbreviated(found)}")
-    return found
+    if not isinstance(preset, Preset):
+        raise ConfigError(f"{expected}, got {abbreviated(preset)}")
+    return preset

@@ -30,12 +30,12 @@ def kernel_gradient(kernels: UpdateKernels, index: Tensor, used: Tensor) -> dict
     of_actor = sizes.actor_columns - 1
     counts = [kernels.sums[column].clamp(min=1.0) for column in (of_actor, -1 if sizes.may_lack_choice else of_actor)]
     first = {tensor.weight: tensor.first for tensor in kernels.args.tensors if tensor.weight}
-    found = {}
+    gradients = {}
     for name, parameter in kernels.policy.named_parameters():
         start = first[parameter.data_ptr()]
         count = counts[start >= sizes.actor_columns]
-        found[name] = (kernels.sums[start : start + parameter.numel()] / count).view_as(parameter)
-    return found
+        gradients[name] = (kernels.sums[start : start + parameter.numel()] / count).view_as(parameter)
+    return gradients
 
 
 def exact_gradient(
@@ -68,7 +68,7 @@ def exact_gradient(
     return {name: cast(Tensor, parameter.grad) for name, parameter in exact.named_parameters()}
 
 
-def relative_errors(found: dict[str, Tensor], exact: dict[str, Tensor]) -> dict[str, float]:
+def relative_errors(gradients: dict[str, Tensor], exact: dict[str, Tensor]) -> dict[str, float]:
     """Return the norm of the error over the norm of the exact gradient, of each layer by name and of all as ``total``."""
     layers: dict[str, list[str]] = {"total": list(exact)}
     for name in exact:
@@ -76,7 +76,7 @@ def relative_errors(found: dict[str, Tensor], exact: dict[str, Tensor]) -> dict[
     errors = {}
     for layer, names in layers.items():
         error, size = (torch.cat([x.double().flatten() for x in xs]).norm() for xs in (
-            [found[name] - exact[name] for name in names], [exact[name] for name in names],
+            [gradients[name] - exact[name] for name in names], [exact[name] for name in names],
         ))  # fmt: skip
         errors[layer] = float(error / size)
     return errors

@@ -64,8 +64,8 @@ class UpdateKernels:
         size = blocks * columns
         minibatches = config.num_epochs * config.num_minibatches
         counts = (size, columns, (1 + sizes.may_lack_choice) * self._reduce_teams, 9 + 2 + minibatches + 1)
-        made = [torch.zeros(count, dtype=torch.float32, device=device) for count in counts]
-        self.partial, self.sums, self.squares, self.work = made
+        sums_and_work = [torch.zeros(count, dtype=torch.float32, device=device) for count in counts]
+        self.partial, self.sums, self.squares, self.work = sums_and_work
         self.totals, self._epoch_start, self.steps = self.work.split((9, 2, minibatches + 1))
         self.stopped = torch.zeros(config.num_epochs + 1, dtype=torch.int32, device=device)
         self.scales = torch.ones(2, dtype=torch.float32, device=device)

@@ -98,8 +98,8 @@ def _measured_step(policy: Policy, rows: PolicyRows, ppo: PPOConfig, count: int)
 
 def _measured_values(policy: Policy, rows: PolicyRows, count: int) -> int:
     """Return the most bytes that values of some samples take at a time, with their observations if these are copied for it."""
-    own = rows.spans[0]
-    are_views = len(rows.spans) > 1 or own.agents * own.num_worlds in (own.slabs.num_rows, 1)
+    span = rows.spans[0]
+    are_views = len(rows.spans) > 1 or span.agents * span.num_worlds in (span.slabs.num_rows, 1)
     inputs, _ = _inputs(policy, rows, count)
     peak = _Peak()
     with torch.no_grad(), each_operation(peak.run):

@@ -49,12 +49,12 @@ class UpdateEnds:
         if kernels.policy.box is not None:
             self._call.set(entries=kernels.policy.log_std.numel(), log_std=kernels.policy.log_std)
 
-    def begin(self, log_prob: Tensor, found: Advantages, moments: Moments, of_choice: Moments | None = None) -> Tensor:
+    def begin(self, log_prob: Tensor, estimates: Advantages, moments: Moments, of_choice: Moments | None = None) -> Tensor:
         """Write the numbers of the samples, the learning rate and the scales of derivatives, and clear the sums.
 
         Args:
             log_prob: float32 (T, B), of the actions when they were taken.
-            found: advantages, targets and values, float32 (T, B) each.
+            estimates: advantages, targets and values, float32 (T, B) each.
             moments: moments of the advantages and the targets that count.
             of_choice: moments of the advantages of samples with a choice; None if each sample that counts has one.
 
@@ -67,7 +67,7 @@ class UpdateEnds:
         choice = of_choice or moments
         self._call.set(
             size=len(numbers), samples_per_step=log_prob.shape[1], log_prob_step=log_prob.stride(0), log_prob=log_prob,
-            advantage=found.advantage, target=found.target, value=found.value, mean=moments.mean, var=moments.var,
+            advantage=estimates.advantage, target=estimates.target, value=estimates.value, mean=moments.mean, var=moments.var,
             num_samples=moments.num_samples, choice_mean=choice.mean, choice_var=choice.var,
             choice_num_samples=choice.num_samples,
         )  # fmt: skip

@@ -33,15 +33,15 @@ def have_choice(mask: Tensor, choices: tuple[int, ...], valid: Tensor) -> Tensor
         valid: bool (T, B[, a]), False for transitions that do not count.
     """
     mask, valid = mask if mask.stride(-1) == 1 else mask.contiguous(), valid.contiguous()
-    found, rows = torch.empty_like(valid), valid.numel()
+    choice, rows = torch.empty_like(valid), valid.numel()
     agent, agents = (mask.stride(2), valid.shape[2]) if valid.dim() > 2 else (0, 1)
     call = Call(
         CHOICES, mask.device, step=mask.stride(0), sample=mask.stride(1), agent=agent, agents=agents, rows=rows,
         columns=rows // max(1, len(valid)), entries=len(choices), mask=mask, valid=valid,
     )  # fmt: skip
-    call.args.ends, call.args.choice = _ends(choices, mask.device).data_ptr(), found.data_ptr()
+    call.args.ends, call.args.choice = _ends(choices, mask.device).data_ptr(), choice.data_ptr()
     call.launch("gv_choices", -(-rows // TILE), rows * mask.shape[-1])
-    return found
+    return choice
 
 
 @functools.cache

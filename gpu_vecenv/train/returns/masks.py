@@ -62,12 +62,12 @@ def transition_masks(
     flags = {name: _flags(name, array, shape) for name, array in arrays.items() if array is not None}
     flags["alive_start"] = _flags("alive_start", alive_start.unsqueeze(0), (1, *shape[1:]))
     columns = shape[1:].numel()
-    made = torch.empty(4, shape[0], columns, dtype=torch.bool, device=agent_alive.device) if out is None else out
-    if made.shape != (4, shape[0], columns) or (columns > 1 and made.stride(2) != 1):
-        raise ShapeError(f"out: expected shape {(4, shape[0], columns)} without gaps in a step, got {tuple(made.shape)}")
-    masks = made.unbind()
+    result = torch.empty(4, shape[0], columns, dtype=torch.bool, device=agent_alive.device) if out is None else out
+    if result.shape != (4, shape[0], columns) or (columns > 1 and result.stride(2) != 1):
+        raise ShapeError(f"out: expected shape {(4, shape[0], columns)} without gaps in a step, got {tuple(result.shape)}")
+    masks = result.unbind()
     call = Call(
-        MASKS, made.device, **flags, step=made.stride(1), steps=shape[0], columns=columns,
+        MASKS, result.device, **flags, step=result.stride(1), steps=shape[0], columns=columns,
         agents=shape[2] if len(shape) > 2 else 1,
     )  # fmt: skip
     args = call.args

@@ -23,11 +23,11 @@ def minibatch_moments(numbers: Tensor, shuffled: Tensor, counts: Tensor | None =
         shuffled: int32 (..., b), contiguous: the samples of each minibatch, -1 for places that are left over.
         counts: bool (S,), contiguous, False for samples to leave out; None: all count.
     """
-    found = torch.empty((*shuffled.shape[:-1], 2), dtype=torch.float32, device=shuffled.device)
+    result = torch.empty((*shuffled.shape[:-1], 2), dtype=torch.float32, device=shuffled.device)
     call = Call(
         MINIBATCH_MOMENTS, shuffled.device, stride=numbers.stride(0), places=shuffled.shape[-1],
         numbers=numbers, samples=shuffled, counts=counts
     )
-    call.args.minibatch_moments = found.data_ptr()
-    call.launch("gv_minibatch_moments", found.numel() // 2, shuffled.numel())
-    return found
+    call.args.minibatch_moments = result.data_ptr()
+    call.launch("gv_minibatch_moments", result.numel() // 2, shuffled.numel())
+    return result

@@ -51,10 +51,10 @@ def moments(samples: Tensor, valid: Tensor) -> Moments:
         valid: bool (rows,), False for samples to leave out, which may hold anything.
     """
     width = samples.shape[1]
-    made = torch.empty(2 * width + 1, dtype=torch.float64, device=samples.device)
-    found = Moments(made[:width], made[width:-1], made[-1])
-    _merge(found, samples, valid, None, is_new=True)
-    return found
+    memory = torch.empty(2 * width + 1, dtype=torch.float64, device=samples.device)
+    moments_of_rows = Moments(memory[:width], memory[width:-1], memory[-1])
+    _merge(moments_of_rows, samples, valid, None, is_new=True)
+    return moments_of_rows
 
 
 def merge(running: Moments, samples: Tensor | None = None, valid: Tensor | None = None, normal: Normal | None = None) -> None:
@@ -87,8 +87,8 @@ def _merge(running: Moments, samples: Tensor | None, valid: Tensor | None, norma
         rows, (row_stride, feature_stride) = len(samples), samples.stride()
         tiles = args.num_tiles = -(-rows // (ITEMS // group * DEPTH))
         call.set(rows=rows, row_stride=row_stride, feature_stride=feature_stride, samples=samples, valid=valid.contiguous())
-        made = torch.empty(tiles * 3 * features + 1, dtype=torch.float64, device=device)
-        args.tiles = made.data_ptr()
+        memory = torch.empty(tiles * 3 * features + 1, dtype=torch.float64, device=device)
+        args.tiles = memory.data_ptr()
         call.launch("gv_moments", tiles * -(-features // group), samples.numel())
     args.group = merged
     call.launch("gv_merge", -(-features // merged), features * tiles)

@@ -67,9 +67,9 @@ class RunningNorm(nn.Module):
 
     def forward(self, samples: Tensor) -> Tensor:
         """Shift by the mean, divide by the deviation, clip; float32, same shape as ``samples``."""
-        own: dict[str, Any] = self._buffers  # a module finds its attributes slowly
-        shifted = samples - own["offset"]
-        return torch.addcmul(own["shift"], shifted, own["scale"]).clamp_(-self.clip, self.clip)
+        buffers: dict[str, Any] = self._buffers  # a module finds its attributes slowly
+        shifted = samples - buffers["offset"]
+        return torch.addcmul(buffers["shift"], shifted, buffers["scale"]).clamp_(-self.clip, self.clip)
 
 
 def _prepare_loaded(norm: RunningNorm, keys: object) -> None:

@@ -106,7 +106,7 @@ def saved_config(path: str | Path, state: dict[str, Any]) -> TrainConfig:
         raise CheckpointError(f"{path}: expected a run's options and state, got {reason(error)}") from error
     # Options larger than the saved state are refused: one wrong number could otherwise fill the memory.
     networks = [() if config.network is None else config.network.hidden_sizes]
-    networks += [own.network.get("hidden_sizes", ()) for own in config.policies.values()]
+    networks += [policy_config.network.get("hidden_sizes", ()) for policy_config in config.policies.values()]
     sizes = max(networks, key=_weights)
     if (config.num_envs or 1) > rows or _weights(sizes) > max(weights, FREE_WEIGHTS):
         raise CheckpointError(

@@ -23,8 +23,8 @@ _NAME = re.compile(r"iteration-([0-9]{8,19})\.pt")
 def numbered(run: Path) -> list[Path]:
     """Return the checkpoint files of a run's folder that have an iteration in their name, the newest first."""
     folder = run / CHECKPOINT_FOLDER
-    found = [path for path in folder.iterdir() if _NAME.fullmatch(path.name) and path.is_file()] if folder.is_dir() else []
-    return sorted(found, key=iteration_of, reverse=True)
+    files = [path for path in folder.iterdir() if _NAME.fullmatch(path.name) and path.is_file()] if folder.is_dir() else []
+    return sorted(files, key=iteration_of, reverse=True)
 
 
 def iteration_of(path: Path) -> int:

@@ -66,13 +66,13 @@ def mean_curve(curves: Sequence[tuple[Sequence[float], Sequence[float]]], confid
         curves: for each run its x, in ascending order and without duplicates, and its y, both without NaN; either may be empty.
         confidence: probability of the interval.
     """
-    kept = [(np.asarray(x, np.float64), np.asarray(y, np.float64)) for x, y in curves if len(x)]
-    at = np.unique(np.concatenate([x for x, _ in kept])) if kept else np.empty(0)
+    nonempty = [(np.asarray(x, np.float64), np.asarray(y, np.float64)) for x, y in curves if len(x)]
+    at = np.unique(np.concatenate([x for x, _ in nonempty])) if nonempty else np.empty(0)
     if len(at) > MAX_POINTS:
         at = at[np.linspace(0, len(at) - 1, MAX_POINTS).round().astype(int)]
-    if not kept:
+    if not nonempty:
         return MeanCurve(at, at, at)
-    values = np.stack([np.interp(at, x, y, left=math.nan, right=math.nan) for x, y in kept])
+    values = np.stack([np.interp(at, x, y, left=math.nan, right=math.nan) for x, y in nonempty])
     count = np.isfinite(values).sum(0)
     known = np.where(np.isfinite(values), values, 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -82,12 +82,12 @@ def keep_until(path: Path, iteration: int) -> list[int]:
         return []
     metrics, text = read_metrics(path), path.read_text(encoding="utf-8")
     lines = zip(text.split("\n")[: len(metrics)], metrics, strict=True)
-    kept = [(line, m["iteration"] or 0) for line, m in lines if (m["iteration"] or 0) <= iteration]
-    new = "".join(line + "\n" for line, _ in kept)
+    remaining = [(line, m["iteration"] or 0) for line, m in lines if (m["iteration"] or 0) <= iteration]
+    new = "".join(line + "\n" for line, _ in remaining)
     if new != text:
         with atomic_file(path) as partial:
             partial.write_text(new, encoding="utf-8")
-    return [int(number) for _, number in kept]
+    return [int(number) for _, number in remaining]
 
 
 def _gaps(present: Iterable[int], last: int) -> list[str]:

@@ -94,10 +94,10 @@ def save_options(folder: Path, config: TrainConfig, iteration: int) -> None:
 
 def _by_path(options: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Return the options in nested mappings by paths such as ``ppo.gamma``."""
-    found: dict[str, Any] = {}
+    flat: dict[str, Any] = {}
     for name, value in options.items():
-        found |= _by_path(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
-    return found
+        flat |= _by_path(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
+    return flat
 
 
 def _text(value: object) -> str:

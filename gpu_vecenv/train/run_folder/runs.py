@@ -22,8 +22,8 @@ def holds_run(folder: Path) -> bool:
 def run_folders(folder: str | Path) -> list[Path]:
     """Return the folders of the runs in a folder, ``seed-9`` before ``seed-10``; those that have not begun hold options alone."""
     folder = Path(folder)
-    found = [path for path in folder.iterdir() if (path / CONFIG_FILE).is_file() or holds_run(path)] if folder.is_dir() else []
-    return sorted(found, key=lambda path: [part.zfill(20) if part.isdigit() else part for part in re.split(r"(\d+)", path.name)])
+    folders = [path for path in folder.iterdir() if (path / CONFIG_FILE).is_file() or holds_run(path)] if folder.is_dir() else []
+    return sorted(folders, key=lambda path: [x.zfill(20) if x.isdigit() else x for x in re.split(r"(\d+)", path.name)])
 
 
 def lock_new_runs(folder: Path, names: Iterable[str]) -> RunFolder:

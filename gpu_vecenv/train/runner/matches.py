@@ -60,7 +60,7 @@ def play_matches(run: str | Path, device: str = "auto", progress: bool = False) 
 def roles_that_learn(env: GpuVectorEnv, config: TrainConfig) -> tuple[list[str], dict[str, list[str]]]:
     """Return the roles with a policy that learns, in the order of the env, and the names of each role's policies."""
     members = assign_members(env.role_counts, config.policy_map, env.layout.groups)
-    acting = {name: {each.role for each in own} for name, own in members.items()}
+    acting = {name: {each.role for each in spans} for name, spans in members.items()}
     policies = {role: [name for name, roles in acting.items() if role in roles] for role in env.role_counts}
     learn = set(trainable_policies(members, config.frozen))
     return [role for role, names in policies.items() if learn.intersection(names)], policies

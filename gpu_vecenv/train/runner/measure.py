@@ -92,9 +92,9 @@ class _Tally:
         metrics, terminated, truncated = (x[..., :steps, :] for x in piece.metrics_of_worlds())
         ended = terminated | truncated
         last = ended.int().argmax(0)  # the first step in which an episode ended, if one did
-        found = metrics.gather(1, last.expand(len(metrics), 1, -1)).squeeze(1)
+        latest = metrics.gather(1, last.expand(len(metrics), 1, -1)).squeeze(1)
         now = self._running[piece.world_rows] & ended.any(0)
-        self._recorded = torch.where(now, found, self._recorded)
+        self._recorded = torch.where(now, latest, self._recorded)
 
     def means(self) -> Evaluation:
         """Return the means so far; episodes that go on count as far as they were played."""

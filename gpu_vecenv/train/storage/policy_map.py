@@ -127,8 +127,8 @@ def _require_cover(role: str, count: int, ranges: Sequence[tuple[int, int, str, 
 
 def _require_equal_spaces(name: str, group: Group, other: Group) -> None:
     """Raise PolicyMapError unless agents of both roles observe and act alike."""
-    mine, others = ((g.observation, g.shared, g.action, g.masked, g.effects) for g in (group, other))
-    if mine != others:
+    form, other_form = ((g.observation, g.shared, g.action, g.masked, g.effects) for g in (group, other))
+    if form != other_form:
         raise PolicyMapError(
             f"policy_map: expected roles with equal spaces for the policy {name!r}, got {_spaces(group)}; {_spaces(other)}"
         )

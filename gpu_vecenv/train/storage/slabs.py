@@ -140,10 +140,10 @@ class GroupSlabs:
             own = rows(slabs.own)
             return own if slabs.shared is None else {"shared": slabs.shared, "own": own}
 
-        found: dict[str, Any] = {"obs": observations(self.obs)}
+        views: dict[str, Any] = {"obs": observations(self.obs)}
         for name, flags in (("action_mask", self.written_mask), ("action_effects", self.effects)):
             if flags is not None:
-                found[name] = rows(flags)
+                views[name] = rows(flags)
         if self.final_obs is not None:
-            found["final_obs"] = observations(self.final_obs)
-        return found
+            views["final_obs"] = observations(self.final_obs)
+        return views
