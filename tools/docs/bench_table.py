@@ -24,7 +24,7 @@ RESULTS = [ROOT / "benchmarks" / "results" / f"bench_{kind}.json" for kind in ("
 TRAINING = [ROOT / "benchmarks" / "results" / f"{name}.json" for name in ("training_cuda", "startup_cuda", "training_cpu")]
 """Files of results of training, which may come from another machine; README.md shows the first of a GPU."""
 
-ELSEWHERE = "[The trainer](docs/design/trainer.md#executors) has times of iterations on an H200.\n"
+ELSEWHERE = "[How training is fast](docs/training-speed.md#times) has times of an iteration on an H100.\n"
 """Block of README.md without results of a GPU."""
 
 FROM_PYTHON = """A step moves all agents of one world. From Python means calls of `step()` with `copy=False`, each for all
