@@ -146,7 +146,7 @@ def test_fitness_is_the_mean_return_of_whole_episodes(seed):
             ended = rng.random((steps, rows)) < 0.15
             arrays = {name: torch.from_numpy(x) for name, x in (("reward", reward), ("valid", valid), ("ended", ended))}
             empty = torch.zeros(0)
-            given = Samples(obs=empty, action=empty, log_prob=empty, cut=empty, timed_out=empty, **arrays)
+            given = Samples(obs=empty, action=empty, log_prob=empty, episode_end=empty, timed_out=empty, **arrays)
             metrics = algorithm.update(given, ()).tolist()
             for number, row in enumerate(plain):
                 row.add(reward[:, number], valid[:, number], ended[:, number])

@@ -60,10 +60,10 @@ class Sequences(Algorithm):
             obs = {name: x[t] for name, x in samples.obs.items()} if isinstance(samples.obs, dict) else samples.obs[t]
             inputs = Inputs(obs, None if samples.mask is None else samples.mask[t], state=state)
             evaluated, state = self.policy.evaluate_with_state(inputs, samples.action[t])
-            valid, cut = samples.valid[t], samples.episode_end[t].unsqueeze(-1)
+            valid, ends = samples.valid[t], samples.episode_end[t].unsqueeze(-1)
             mismatch += torch.where(valid, (evaluated.log_prob - samples.log_prob[t]).abs(), 0.0).sum().detach()
             loss = loss + torch.where(valid, (evaluated.value - samples.reward[t]).square(), 0.0).sum()
-            state = torch.where(cut, 0.0, state)
+            state = torch.where(ends, 0.0, state)
         slope = self.policy.network.slope
         (gradient,) = torch.autograd.grad(loss, slope)
         with torch.no_grad():

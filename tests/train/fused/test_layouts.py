@@ -40,9 +40,9 @@ def test_floats_of_a_block_do_not_overlap(sizes):
     outputs = sizes.rows * (sizes.outputs | 1)
     features = sizes.features if sizes.features <= 32 and not sizes.split else 0
     staged = 4 + (sizes.entries if sizes.entries <= 4 else 1) + features
-    ahead = update.places["AHEAD"]
-    assert ahead % 4 == 0
-    assert_apart([(0, floats_of(sizes)), (update.places["OUTPUTS"], outputs), (ahead, sizes.rows * staged + 7)], update.floats)
+    prefetch = update.places["PREFETCH"]
+    assert prefetch % 4 == 0
+    assert_apart([(0, floats_of(sizes)), (update.places["OUTPUTS"], outputs), (prefetch, sizes.rows * staged + 7)], update.floats)
     assert_apart([(0, floats_of(sizes)), (act.places["OUTPUTS"], outputs)], act.floats)
 
 
@@ -63,6 +63,6 @@ def test_weights_and_tiles_of_an_update_do_not_overlap(sizes):
 def test_kernels_get_places_as_macros():
     sizes = SIZES[1]
     macros, memory = update_program(sizes).macros, sizes.update_memory
-    assert (macros["HALVES"], macros["FLOATS"], macros["AHEAD_AT"]) == (memory.halves, memory.floats, memory.places["AHEAD"])
+    assert (macros["HALVES"], macros["FLOATS"], macros["PREFETCH_AT"]) == (memory.halves, memory.floats, memory.places["PREFETCH"])
     assert macros["WEIGHTS_AT"] == "{" + ", ".join(map(str, sizes.weights_at)) + "}"
     assert macros["ACTIVATION"] == "GV_RELU" and macros["RELU"] != macros["TANH"]
