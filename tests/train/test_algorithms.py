@@ -146,7 +146,7 @@ def test_fitness_is_the_mean_return_of_whole_episodes(seed):
             ended = rng.random((steps, rows)) < 0.15
             arrays = {name: torch.from_numpy(x) for name, x in (("reward", reward), ("valid", valid), ("ended", ended))}
             empty = torch.zeros(0)
-            given = Samples(obs=empty, action=empty, log_prob=empty, cut=empty, timed_out=empty, **arrays)
+            given = Samples(obs=empty, action=empty, log_prob=empty, episode_end=empty, timed_out=empty, **arrays)
             metrics = algorithm.update(given, ()).tolist()
             for number, row in enumerate(plain):
                 row.add(reward[:, number], valid[:, number], ended[:, number])
@@ -177,6 +177,16 @@ def test_the_step_is_along_the_noise_of_good_rows():
         want = mean + own.options.learning_rate / own.options.sigma * torch.cat((noise, -noise)).mul(ranks.unsqueeze(1)).mean(0)
         torch.testing.assert_close(torch.cat([x.flatten() for x in own.weights]), want, rtol=0, atol=1e-6)
         assert (noise.std() - 1).abs() < 0.2 and (noise[0] != noise[1]).all()
+
+
+def test_a_policy_has_final_observations_if_its_own_algorithm_asks():
+    """The rollout has them for the taggers, whose PPO adds values at time limits."""
+    ppo = dataclasses.replace(MIXED.ppo, bootstrap_at_time_limit=True)
+    with contextlib.closing(Trainer(dataclasses.replace(MIXED, ppo=ppo), quiet=True)) as trainer:
+        trainer.train(1)
+        samples = {name: rows.samples() for name, rows in trainer.parts.rows.items()}
+    assert samples["tagger"].final_obs is not None and samples["runner"].final_obs is None
+    assert samples["runner"].timed_out.any()  # although the limit of Tag is a rule
 
 
 # ---- options ------------------------------------------------------------------------------------------------------------

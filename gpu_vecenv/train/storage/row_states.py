@@ -43,7 +43,7 @@ class RowStates:
         self.first.copy_(self.now)
 
     def end_step(self, t: Tensor, step: int) -> None:
-        """Forget the states of rows whose next transition begins an episode or a life, as ``TransitionMasks.cut`` has it.
+        """Forget the states of rows whose next transition begins an episode or a life, as ``TransitionMasks.episode_end`` has it.
 
         Args:
             t: see ``begin()``, after the step and an autoreset.
