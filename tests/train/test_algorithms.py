@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import shlex
 import sys
 from pathlib import Path
 
@@ -272,6 +273,35 @@ def test_the_command_line_takes_the_options_of_an_algorithm(tmp_path, monkeypatc
     assert (saved.algorithm, saved.options_of("agent").sigma, saved.options_of("agent").num_steps) == ("evolution", 0.25, 20)
     assert main("train WarpCartPole-v1 --algorithms sigma=0.25".split()) == 2
     assert "--algorithms: expected NAME.FIELD=VALUE" in capsys.readouterr().err
+
+
+def test_the_printed_commands_work_as_they_are(tmp_path, monkeypatch, capsys):
+    """Each begins in a process that has not imported the algorithm, whose module also registers the network."""
+    place = Path(evolution.__file__)
+    (tmp_path / "mine.py").write_text(place.read_text().replace('"evolution", Evo', '"mine", Evo'))
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def begin(line):
+        ALGORITHMS.pop("mine", None)
+        sys.modules.pop("mine", None)
+        status = main([*shlex.split(line, comments=True)[1:], "--device", "cpu"])
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    try:
+        line = "gpu-vecenv train WarpCartPole-v1 --num-envs 4 --total-steps 80 --algorithm mine:mine --mine num_steps=20"
+        status, printed, error = begin(f"{line} --network hidden_sizes=[4] --out {tmp_path}/run")
+        assert status == 0, error
+        watch, resume = printed.partition("Next:\n")[2].splitlines()[:2]
+        assert "--modules mine" in watch
+        status, printed, error = begin(resume)
+        assert status == 0 and "--modules mine" in printed, error
+        status, _, error = begin(resume.replace("--modules mine", ""))
+        assert status == 2 and "import the module that registers it first (--modules)" in error
+    finally:
+        ALGORITHMS.pop("mine", None)
+        sys.modules.pop("mine", None)
+    assert TrainConfig.of_run(tmp_path / "run").total_steps == 160
 
 
 # ---- on a GPU -----------------------------------------------------------------------------------------------------------
