@@ -148,7 +148,7 @@ class Evolution(Algorithm):
 
     def state_dict(self) -> dict[str, Any]:
         """Return the number of the generation and the returns so far; the noise follows from the number."""
-        return {"generation": self.generation.clone(), "scores": self.scores.clone()}
+        return {"generation": self.generation, "scores": self.scores}
 
     def load_state_dict(self, state: dict[str, Any], where: str) -> None:
         """See ``Algorithm.load_state_dict()``."""

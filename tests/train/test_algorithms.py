@@ -23,6 +23,7 @@ from gpu_vecenv.train import (
     TrainConfig,
     Trainer,
     evaluate,
+    load_checkpoint,
     register_algorithm,
     train_many,
 )
@@ -100,6 +101,18 @@ def test_policies_of_one_run_have_algorithms_of_their_own(tmp_path):
         for name, policy in trainer.policies.items():
             assert any(not torch.equal(x, y) for x, y in zip(policy.parameters(), start[name], strict=True)), name
     assert {"policy_loss/tagger", "fitness/runner"} <= metrics.keys() and "policy_loss/runner" not in metrics
+
+
+def test_the_state_of_an_algorithm_may_be_live_tensors(tmp_path):
+    """A checkpoint has the numbers of its iteration, although later updates write the tensors of ``state_dict()`` in place."""
+    with contextlib.closing(Trainer(CARTPOLE, quiet=True)) as trainer:
+        scores = trainer.parts.algorithms["agent"].state_dict()["scores"]
+        assert scores.data_ptr() == trainer.parts.algorithms["agent"].scores.data_ptr()
+        trainer.train(2)
+        then, path = scores.clone(), trainer.save(tmp_path / "run.pt")
+        trainer.train(2)
+        assert not torch.equal(scores, then)
+    assert torch.equal(load_checkpoint(path)["algorithms"]["agent"]["scores"], then)
 
 
 def test_runs_side_by_side_equal_each_alone():
