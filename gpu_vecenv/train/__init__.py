@@ -10,6 +10,7 @@ from gpu_vecenv.importing import collector_paused
 with collector_paused():
     from gpu_vecenv.train.algorithms.contract import Algorithm, Setup
     from gpu_vecenv.train.algorithms.masked_adam import MaskedAdam
+    from gpu_vecenv.train.algorithms.noise import Noise
     from gpu_vecenv.train.config import (
         AlgorithmConfig,
         NetworkConfig,
@@ -63,6 +64,7 @@ __all__ = [
     "MetricsError",
     "NetworkConfig",
     "NetworkSpec",
+    "Noise",
     "NonFiniteError",
     "PPOConfig",
     "Policy",

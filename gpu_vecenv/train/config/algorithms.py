@@ -135,7 +135,8 @@ def registered(name: str) -> Registered:
     """
     if name not in ALGORITHMS:
         raise ConfigError(
-            f"algorithm: expected one of {', '.join(ALGORITHMS)}, got {name!r}; import the module that registers it first (--modules)"
+            f"algorithm: expected one of {', '.join(ALGORITHMS)}, got {name!r}; import the module that registers it first "
+            "(--modules)"
         )
     return ALGORITHMS[name]
 

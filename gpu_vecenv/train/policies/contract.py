@@ -126,8 +126,11 @@ class Policy(nn.Module, ABC):
         """Return the value of ``evaluate()`` alone, float32 (B,) or (B, a)."""
 
     def normalized(self, obs: Observation) -> Observation:
-        """Return the observations that the network reads, in the form of ``obs``, for an algorithm with an actor or a critic of its
-        own. ``obs`` is as the env writes it, and stays so without running statistics."""
+        """Return observations as the network reads them, in the same form; ``obs`` itself without running statistics.
+
+        Args:
+            obs: observations as the env writes them.
+        """
         return obs
 
     def env_actions(self, action: Tensor) -> Tensor:

@@ -25,7 +25,7 @@ from gpu_vecenv.train.policies.contract import Policy
 from gpu_vecenv.train.returns.choices import may_lack_choice
 from gpu_vecenv.train.returns.episodes import EpisodeStats
 from gpu_vecenv.train.runner.measure import piece_steps
-from gpu_vecenv.train.runner.run_state import learning_policies, make_policies, store_demands, rows_of_policies, setup_of
+from gpu_vecenv.train.runner.run_state import learning_policies, make_policies, rows_of_policies, setup_of, store_demands
 from gpu_vecenv.train.storage.policy_rows import PolicyRows
 from gpu_vecenv.train.storage.rollout import Rollout
 from gpu_vecenv.train.storage.sizes import bytes_of

@@ -33,8 +33,8 @@ class Samples:
     ended: Tensor
     """bool (T, B[, a]), True where the episode of the row's world ended in this step."""
     timed_out: Tensor
-    """bool (T, B[, a]), True where the time limit alone ended the episode, and the agent was alive; also where the limit is a rule
-    of the game, ``EnvSpec.limit_is_rule``, whose end is terminal."""
+    """bool (T, B[, a]), True where the time limit alone ended the episode, and the agent was alive; also where the limit is a
+    rule of the game, ``EnvSpec.limit_is_rule``, whose end is terminal."""
     mask: Tensor | None = None
     """bool (T + 1, B[, a], M); None without masks."""
     final_obs: Observation | None = None
