@@ -8,6 +8,7 @@ import importlib
 import importlib.util
 import inspect
 import io
+import itertools
 import os
 import sys
 from collections.abc import Sequence
@@ -149,7 +150,7 @@ def _algorithm_words(words: Sequence[str]) -> list[str]:
     Algorithms are those that ``--algorithm`` and ``--policies POLICY.algorithm=NAME`` name.
     """
     names = set()
-    for word, following in zip(words, [*words[1:], ""], strict=True):
+    for word, following in itertools.pairwise([*words, ""]):
         option, equals, value = word.partition("=")
         if option == "--algorithm" or option.endswith(".algorithm"):
             names.add((value if equals else following).rpartition(":")[2])
