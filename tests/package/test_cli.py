@@ -274,3 +274,8 @@ def test_eval_plot_and_watch_work_on_a_trained_run(tmp_path, capsys):
     assert (tmp_path / "again.png").is_file()
     assert main(["watch", str(out), "--max-frames", "3", "--out", str(tmp_path / "film.gif")]) == 0
     assert (tmp_path / "film.gif").is_file()
+
+
+def test_train_without_words_asks_for_an_env(capsys):
+    assert main(["train"]) == 2
+    assert "expected an env id, such as WarpTag-v0, or a --config with one, got None" in capsys.readouterr().err
