@@ -25,8 +25,8 @@ from gpu_vecenv.train import (
     TrainConfig,
     Trainer,
     register_algorithm,
+    require_same_form,
 )
-from gpu_vecenv.train.run_folder.checkpoint import require_same_form
 
 TABLE = 1 << 20
 """Normal numbers in the table from which all noise is taken, at places that depend on the generation and on the row."""
@@ -81,8 +81,7 @@ class Evolution(Algorithm):
     @torch.no_grad()
     def act(self, inputs: Any, draw: Any, deterministic: bool = False) -> tuple[Tensor, Tensor]:
         """Choose an action for every row."""
-        norm = self.policy.obs_norm
-        x = (inputs.obs if norm is None else norm.forward(inputs.obs)).flatten(1).unsqueeze(1)
+        x = self.policy.normalized(inputs.obs).flatten(1).unsqueeze(1)
         parts = iter(self.candidates.split([weight.numel() for weight in self.weights], dim=1))
         for layer in self.layers:
             if isinstance(layer, nn.Linear):
@@ -149,7 +148,7 @@ class Evolution(Algorithm):
 
     def state_dict(self) -> dict[str, Any]:
         """Return the number of the generation and the returns so far; the noise follows from the number."""
-        return {"generation": self.generation.clone(), "scores": self.scores.clone()}
+        return {"generation": self.generation, "scores": self.scores}
 
     def load_state_dict(self, state: dict[str, Any], where: str) -> None:
         """See ``Algorithm.load_state_dict()``."""

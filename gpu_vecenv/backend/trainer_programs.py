@@ -226,6 +226,20 @@ SHUFFLE = Program(
     small=2048,
 )  # fmt: skip
 
+NOISE = Program(
+    "random numbers of updates",
+    KERNEL_FOLDER / "learner" / "noise.cu",
+    arguments(
+        Array("count", "int64", "1", "number of the draw"),
+        Array("high", "int64", "1", "integers are below it; null for other numbers"),
+        Array("out", "any", "rows, entries", "float, or int64 for integers", written=True),
+        Number("seed", "uint64"),
+        *numbers("int32", "rows", "entries"),
+    ),
+    (("TILE", 512),),  # numbers of a team
+    small=2048,
+)
+
 NUM_METRICS = 12
 """Number of ``PPO.metric_names``."""
 
@@ -292,5 +306,5 @@ METRICS_TO_HOST = Program(
     ),
 )
 
-PROGRAMS = (DRAW, SCAN, MASKS, CHOICES, EFFECTS, MOMENTS, MINIBATCH_MOMENTS, EPISODES, METRICS, SHUFFLE, UPDATE_ENDS, FINITE,
-            METRICS_TO_HOST)  # fmt: skip
+PROGRAMS = (DRAW, SCAN, MASKS, CHOICES, EFFECTS, MOMENTS, MINIBATCH_MOMENTS, EPISODES, METRICS, SHUFFLE, NOISE, UPDATE_ENDS,
+            FINITE, METRICS_TO_HOST)  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from gpu_vecenv.train.config import ResolvedConfig
 from gpu_vecenv.train.run_folder.matches import Match, Matches
@@ -50,19 +50,21 @@ def _result(matches: Matches, match: Match, role: str) -> tuple[str, str]:
     return words, ", ".join(exits.values())
 
 
-def next_lines(config: ResolvedConfig, drawn: bool) -> Iterator[str]:
+def next_lines(config: ResolvedConfig, drawn: bool, modules: Iterable[str] = ()) -> Iterator[str]:
     """Yield three commands that may come next.
 
     Args:
         config: options of the run.
         drawn: the env can be drawn.
+        modules: modules that register what the run has; the id of the env may name one more. Empty names do not count.
     """
     folder, env_id = shlex.quote(str(config.out)), shlex.quote(config.env_id)
-    module = env_id.rpartition(":")[0]
-    modules, steps = f" --modules {module}" if module else "", 2 * config.total_steps
+    names = dict.fromkeys(shlex.quote(name) for name in (config.env_id.rpartition(":")[0], *modules) if name)
+    imports, steps = f" --modules {' '.join(names)}" if names else "", 2 * config.total_steps
     other = "WarpTag-v0" if config.env_id == "WarpCartPole-v1" else "WarpCartPole-v1"
-    play = f"watch {folder} --worlds 4 --out {folder}/four.mp4{modules}" if drawn else f"eval {folder} --episodes 100{modules}"
+    play = f"watch {folder} --worlds 4 --out {folder}/four.mp4{imports}" if drawn else f"eval {folder} --episodes 100{imports}"
     yield "Next:"
     yield f"  gpu-vecenv {play}  # {'a video of four worlds' if drawn else 'mean returns'}"
-    yield f"  gpu-vecenv train {env_id} --resume --total-steps {steps} --schedule-steps {steps} --out {folder}  # twice as long"
+    longer = f"--total-steps {steps} --schedule-steps {steps} --out {folder}{imports}"
+    yield f"  gpu-vecenv train {env_id} --resume {longer}  # twice as long"
     yield f"  gpu-vecenv train {other}  # another env; gpu-vecenv envs lists them"

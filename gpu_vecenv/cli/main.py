@@ -8,6 +8,7 @@ import importlib
 import importlib.util
 import inspect
 import io
+import itertools
 import os
 import sys
 from collections.abc import Sequence
@@ -122,7 +123,7 @@ def _run(words: list[str]) -> int:
     for option, now in FORMER_OPTIONS.items():
         if option in (word.partition("=")[0] for word in words):
             raise ParameterError(f"{option}: expected {now} in its place.")
-    if command == "train":
+    if command in ("train", "memory"):
         words = _algorithm_words(words)
     module, name = COMMANDS[command][0].split(":")
     with Heartbeat(_say_importing) if command == "train" and "--help" not in words else contextlib.nullcontext():
@@ -144,12 +145,12 @@ def _run(words: list[str]) -> int:
 
 
 def _algorithm_words(words: Sequence[str]) -> list[str]:
-    """Return the words of ``train`` with ``--NAME KEY=VALUE ...`` of an algorithm NAME as ``--algorithms NAME.KEY=VALUE ...``.
+    """Return the words of a command with ``--NAME KEY=VALUE ...`` of an algorithm NAME as ``--algorithms NAME.KEY=VALUE ...``.
 
     Algorithms are those that ``--algorithm`` and ``--policies POLICY.algorithm=NAME`` name.
     """
     names = set()
-    for word, following in zip(words, [*words[1:], ""], strict=True):
+    for word, following in itertools.pairwise([*words, ""]):
         option, equals, value = word.partition("=")
         if option == "--algorithm" or option.endswith(".algorithm"):
             names.add((value if equals else following).rpartition(":")[2])

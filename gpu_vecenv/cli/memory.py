@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import torch
 import tyro
@@ -13,9 +13,10 @@ import tyro
 from gpu_vecenv.backend.memory import TorchMemory
 from gpu_vecenv.backend.select import choose_device
 from gpu_vecenv.cli.key_value import Settings, help_option, parse_settings
+from gpu_vecenv.cli.run_options import LearningOptions, RunOptions, given_options, option_name
 from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.spec.layout import Layout
-from gpu_vecenv.train.runner.build import make_env, make_vec
+from gpu_vecenv.train.runner.build import import_modules, make_env, make_vec
 from gpu_vecenv.vector.inputs.autoreset import parse_autoreset_mode
 from gpu_vecenv.vector.outputs.memory_needs import memory_needs, room_for
 from gpu_vecenv.vector.outputs.views import View, count_worlds
@@ -31,10 +32,8 @@ def memory(
     device: str = "auto",
     env: Annotated[Settings, help_option("the env's defaults; with --train the preset's", "KEY=VALUE ...")] = (),
     train: bool = False,
-    ppo: Annotated[Settings, help_option("the preset's", "KEY=VALUE ...")] = (),
-    network: Annotated[Settings, help_option("the preset's", "KEY=VALUE ...")] = (),
-    policy: Annotated[Settings, help_option("a policy of its own for each role", "ROLE=NAME ...")] = (),
-    kernels: Annotated[str | None, help_option("auto", "{auto,torch,fused}")] = None,
+    modules: Annotated[Settings, help_option("none", "MODULE ...")] = (),
+    learning: Annotated[LearningOptions, tyro.conf.arg(name="")] = LearningOptions(),  # noqa: B008  (frozen)
 ) -> None:
     """Print the memory that an env takes on its device, without making it; with --train, the memory that a training run takes.
 
@@ -52,26 +51,22 @@ def memory(
         device: auto, cpu or cuda:0; for a GPU its free memory is printed, too.
         env: env parameters by name, such as num_taggers=5 num_runners=20.
         train: print what gpu-vecenv train takes with the same options, without --view, --autoreset-mode and --no-copy.
-        ppo: with --train: hyperparameters, such as num_steps=64.
-        network: with --train: shape of the networks, such as hidden_sizes=[64,64].
-        policy: with --train: policies of the roles, such as runner=random.
-        kernels: with --train: what computes networks and losses, see gpu-vecenv train.
+        modules: modules that register the env, algorithms and networks, to import first.
+        learning: with --train: options of policies and of how they learn.
     """
     device = choose_device(device)
-    of_training = {"ppo": ppo, "network": network, "policy": policy, "kernels": kernels}
+    import_modules(modules)
+    of_training = given_options(learning)
     of_env = {"view": view, "autoreset_mode": autoreset_mode, "no_copy": None if copy else True}
-    unused = [name for name, value in (of_env if train else of_training).items() if value not in (None, ())]
+    unused = [name for name, value in (of_env if train else of_training).items() if value is not None]
     if unused:
         where = "without --train" if train else "with --train"
-        raise ParameterError(f"--{unused[0].replace('_', '-')}: expected it {where} only.")
+        raise ParameterError(f"{option_name(unused[0])}: expected it {where} only.")
     if train:
         if None not in (num_envs, num_worlds):
             raise ParameterError("--num-worlds: expected it or --num-envs, got both.")
-        given: dict[str, Any] = {"kernels": kernels, "num_envs": num_envs if num_worlds is None else num_worlds}
-        given |= {"ppo": parse_settings(ppo, "--ppo"), "network": parse_settings(network, "--network")}
-        given["env_kwargs"] = parse_settings(env, "--env")
-        given["policy_map"] = {role: str(name) for role, name in parse_settings(policy, "--policy").items()}
-        worlds, layout, needs = _of_training(env_id, {k: v for k, v in given.items() if v is not None and v != {}}, device)
+        sizes = RunOptions(num_envs=num_envs if num_worlds is None else num_worlds, env_kwargs=env)
+        worlds, layout, needs = _of_training(env_id, given_options(sizes) | of_training, device)
     else:
         by_agent, mode = view == "agents", autoreset_mode or "same_step"
         options = {"num_worlds": 1, "view": view or "worlds", "device": "cpu", "array": "numpy", "autoreset_mode": mode}
@@ -82,7 +77,7 @@ def memory(
     _print(env_id, layout, worlds, needs, device)
 
 
-def _of_training(env_id: str, given: Mapping[str, Any], device: str) -> tuple[int, Layout, dict[str, int]]:
+def _of_training(env_id: str, given: Mapping[str, object], device: str) -> tuple[int, Layout, dict[str, int]]:
     """Return the worlds of a training run, the layout of its env, and the bytes that the run takes by purpose."""
     from gpu_vecenv.train.config import TrainConfig, resolve
     from gpu_vecenv.train.runner.executor import require_gpu

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from gpu_vecenv.cli.defaults import by_env, fields, run_option
 from gpu_vecenv.cli.key_value import Settings, parse_settings
-from gpu_vecenv.train.config import read_yaml
+from gpu_vecenv.train.config import import_env, read_yaml
 from gpu_vecenv.train.config.algorithms import ALGORITHMS
 from gpu_vecenv.train.errors import ConfigError
 
@@ -25,7 +25,7 @@ def option_name(field: str) -> str:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Options of a run. None and empty stand for options that are not given."""
+    """Other options of a run than ``LearningOptions``. None and empty stand for options that are not given."""
 
     num_envs: Annotated[int | None, run_option("num_envs", "INT")] = None
     total_steps: Annotated[int | None, run_option("total_steps", "INT")] = None
@@ -35,15 +35,6 @@ class RunOptions:
     env_kwargs: Annotated[
         Settings, run_option("env_kwargs", "KEY=VALUE ...", by_env("env_kwargs"), "Such as num_taggers=5 num_runners=20.", "env")
     ] = ()
-    policy_map: Annotated[
-        Settings,
-        run_option("policy_map", "ROLE=NAME ...", "a policy of its own for each role", "Such as runner=random.", "policy"),
-    ] = ()
-    policies: Annotated[
-        Settings,
-        run_option("policies", "NAME.FIELD=VALUE ...", "none", f"Such as runner.ppo.gamma=0.9.\n{fields('policies')}\n"),
-    ] = ()
-    frozen: Annotated[Settings, run_option("frozen", "NAME ...", "none")] = ()
     load_policies: Annotated[Settings, run_option("load_policies", "NAME=FILE ...", "none", option="load")] = ()
     checkpoint_interval: Annotated[int | None, run_option("checkpoint_interval", "INT", "each minute")] = None
     keep_checkpoints: Annotated[int | None, run_option("keep_checkpoints", "INT")] = None
@@ -56,9 +47,24 @@ class RunOptions:
     patience: Annotated[int | None, run_option("patience", "INT", "no limit")] = None
     best_of: Annotated[str | None, run_option("best_of", "ROLE", "the first role that learns")] = None
     wandb: Annotated[str | None, run_option("wandb", "PROJECT", "none")] = None
-    kernels: Annotated[str | None, run_option("kernels", "{auto,torch,fused}")] = None
     graph: Annotated[bool | None, run_option("graph", "{True,False}", "on a GPU")] = None
     precision: Annotated[str | None, run_option("precision", "{float32,tf32,bfloat16,float16}")] = None
+
+
+@dataclass(frozen=True)
+class LearningOptions:
+    """Options of a run that say which policies it has and how they learn. None and empty stand for options that are not given."""
+
+    policy_map: Annotated[
+        Settings,
+        run_option("policy_map", "ROLE=NAME ...", "a policy of its own for each role", "Such as runner=random.", "policy"),
+    ] = ()
+    policies: Annotated[
+        Settings,
+        run_option("policies", "NAME.FIELD=VALUE ...", "none", f"Such as runner.ppo.gamma=0.9.\n{fields('policies')}\n"),
+    ] = ()
+    frozen: Annotated[Settings, run_option("frozen", "NAME ...", "none")] = ()
+    kernels: Annotated[str | None, run_option("kernels", "{auto,torch,fused}")] = None
     algorithm: Annotated[
         str | None, run_option("algorithm", "[MODULE:]NAME", also="MODULE is imported, which registers the algorithm.")
     ] = None
@@ -69,27 +75,29 @@ class RunOptions:
     ppo: Annotated[Settings, run_option("ppo", "KEY=VALUE ...", "", f"By name:\n{fields('ppo')}")] = ()
     network: Annotated[Settings, run_option("network", "KEY=VALUE ...", "", f"By name:\n{fields('network')}")] = ()
 
-    def given(self) -> dict[str, Any]:
-        """Return the options that are given, as ``TrainConfig.from_options()`` takes them.
 
-        Raises:
-            ConfigError: a word has another form than its option, or a name is given twice.
-        """
-        options = {name: value for name, value in vars(self).items() if value not in (None, ())}
-        for name in ("env_kwargs", "policy_map", "policies", "load_policies", "algorithms", "ppo", "network"):
-            if name in options:
-                options[name] = parse_settings(options[name], option_name(name))
-        for name in ("policy_map", "load_policies"):  # their values are names, even 7 and None
-            if name in options:
-                options[name] = {key: str(value) for key, value in options[name].items()}
-        if "policies" in options:
-            options["policies"] = _nested(options["policies"])
-        for key, value in options.pop("algorithms", {}).items():
-            name, dot, field = key.partition(".")
-            if not dot:
-                raise ConfigError(f"--algorithms: expected NAME.FIELD=VALUE, such as evolution.sigma=0.2, got {key!r}")
-            options.setdefault(name, {})[field] = value
-        return options
+def given_options(*groups: RunOptions | LearningOptions) -> dict[str, Any]:
+    """Return the options that are given, as ``TrainConfig.from_options()`` takes them.
+
+    Raises:
+        ConfigError: a word has another form than its option, or a name is given twice.
+    """
+    options = {name: value for group in groups for name, value in vars(group).items() if value not in (None, ())}
+    for name in ("env_kwargs", "policy_map", "policies", "load_policies", "algorithms", "ppo", "network"):
+        if name in options:
+            options[name] = parse_settings(options[name], option_name(name))
+    for name in ("policy_map", "load_policies"):  # their values are names, even 7 and None
+        if name in options:
+            options[name] = {key: str(value) for key, value in options[name].items()}
+    if "policies" in options:
+        import_env(options.get("algorithm"))  # its name is part of the paths of its options
+        options["policies"] = _nested(options["policies"])
+    for key, value in options.pop("algorithms", {}).items():
+        name, dot, field = key.partition(".")
+        if not dot:
+            raise ConfigError(f"--algorithms: expected NAME.FIELD=VALUE, such as evolution.sigma=0.2, got {key!r}")
+        options.setdefault(name, {})[field] = value
+    return options
 
 
 def with_file(given: Mapping[str, Any], file: Path | None) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import sys
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +14,7 @@ import tyro
 from gpu_vecenv.cli import many
 from gpu_vecenv.cli.key_value import Settings, help_option, parse_settings
 from gpu_vecenv.cli.main import RUN_PARTS, missing_modules
-from gpu_vecenv.cli.run_options import RunOptions, option_name, with_file
+from gpu_vecenv.cli.run_options import LearningOptions, RunOptions, given_options, option_name, with_file
 from gpu_vecenv.errors import GpuVecenvError
 from gpu_vecenv.render.canvas import has_renderer
 from gpu_vecenv.train.config import TrainConfig
@@ -35,7 +35,9 @@ def train(
     resume: bool = False,
     seeds: Annotated[int | None, help_option("one run in the folder itself", "INT")] = None,
     at_once: Annotated[int | None, help_option(str(AT_ONCE), "INT")] = None,
+    modules: Annotated[Settings, help_option("none", "MODULE ...")] = (),
     options: Annotated[RunOptions, tyro.conf.arg(name="")] = RunOptions(),  # noqa: B008  (frozen)
+    learning: Annotated[LearningOptions, tyro.conf.arg(name="")] = LearningOptions(),  # noqa: B008
 ) -> None:
     """Train policies, by default with PPO, and write checkpoints, metrics, curves and, if the env can be drawn, a video.
 
@@ -44,17 +46,21 @@ def train(
     Args:
         env_id: registered env id, such as WarpTag-v0.
         config: YAML file with options of a run, such as the config.yaml of another run; options given here replace its own.
-        resume: continue the run in the folder; of the other options only --out, --total-steps, --schedule-steps, --device
-            and --threads may be given.
+        resume: continue the run in the folder; of the other options only --out, --total-steps, --schedule-steps, --device,
+            --threads and --modules may be given.
         seeds: train this number of runs side by side, with the seeds --seed, --seed + 1 and so on, in folders seed-0, seed-1 and
             so on of --out. --resume continues all runs of a folder, without --seeds.
         at_once: with --seeds: most runs at a time, 1 to 32; each has memory of its own.
+        modules: modules that register the run's algorithms, networks and env, to import first.
         options: options of the run.
+        learning: options of its policies and of how they learn.
     """
     from gpu_vecenv.train.run_folder.progress import Progress
+    from gpu_vecenv.train.runner.build import import_modules
     from gpu_vecenv.train.runner.trainer import Trainer
 
-    given = options.given()
+    import_modules(modules)
+    given = given_options(options, learning)
     left_out = say_left_out()
     if resume:
         folder = _resumed_folder(env_id, config, seeds, given)
@@ -68,13 +74,14 @@ def train(
             given["out"] = f"runs/{given['env_id']}"
         if seeds is not None:
             return _finish(given["out"], many.train_seeds(TrainConfig.from_options(given), seeds, at_once), left_out)
+    of_algorithm = str(given.get("algorithm", "")).rpartition(":")[0]
     if at_once is not None:
         raise ConfigError(f"--at-once: expected it with several runs, as by --seeds, got one run and {at_once}")
     with Progress(sys.stdout, task="making the env, its kernels and the policies"):
         trainer = Trainer.resume(folder, **given) if resume else Trainer(TrainConfig.from_options(given))
     with contextlib.closing(trainer):
         trainer.train()
-    show_run(trainer, left_out)
+    show_run(trainer, left_out, [of_algorithm, *modules])
 
 
 def say_left_out() -> set[str]:
@@ -97,12 +104,13 @@ def optional(part: str) -> Iterator[None]:
         print(f"{part}: none, because {error}", flush=True)
 
 
-def show_run(trainer: Trainer, left_out: Container[str] = ()) -> None:
+def show_run(trainer: Trainer, left_out: Container[str] = (), modules: Sequence[str] = ()) -> None:
     """Draw curves, and after the end of the run say what it learned, write a video and name commands that may come next.
 
     Args:
         trainer: the trainer of a run with a folder.
         left_out: parts that ``say_left_out()`` named.
+        modules: modules that the commands import, beside that of the env's id.
     """
     from gpu_vecenv.cli.learned import learned_lines, next_lines
     from gpu_vecenv.cli.watch import FRAMES_WITHOUT_END, watch
@@ -135,7 +143,7 @@ def show_run(trainer: Trainer, left_out: Container[str] = ()) -> None:
             watch(folder, out=Path(folder) / "video.mp4", device=config.device, beside_random=True, max_frames=max_frames)
     elif not drawn:
         print(f"video: none, because {source} has no render.py")
-    print("\n".join(next_lines(config, drawn and "video" not in left_out)))
+    print("\n".join(next_lines(config, drawn and "video" not in left_out, modules)))
 
 
 def _finish(folder: str, results: Mapping[str, RunResult], left_out: Container[str]) -> None:
@@ -155,9 +163,9 @@ def _resumed_folder(env_id: str | None, config: Path | None, seeds: int | None, 
     fixed = [name for name in given if name not in RESUMABLE]
     fixed += [name for name, value in (("config", config), ("seeds", seeds)) if value is not None]
     if fixed:
-        *first, last = map(option_name, RESUMABLE)
         raise ConfigError(
-            f"--resume: expected no other options than {', '.join(first)} and {last}, got {', '.join(map(option_name, fixed))}"
+            f"--resume: expected no other options than {', '.join(map(option_name, RESUMABLE))} and --modules, "
+            f"got {', '.join(map(option_name, fixed))}"
         )
     if env_id is None and "out" not in given:
         raise ConfigError("--resume: expected the run's env id or --out, got none")
@@ -194,7 +202,7 @@ def eval_run(
         policy: roles with another policy than in training, such as runner=random.
         max_steps: most steps of an episode; longer ones end the command with an error.
         threads: CPU threads of torch.
-        modules: modules that register the run's env, to import first; a checkpoint alone imports none.
+        modules: modules that register the run's env and networks, to import first; a checkpoint alone imports none.
     """
     from gpu_vecenv.train.runner.build import import_modules
     from gpu_vecenv.train.runner.evaluation import evaluate

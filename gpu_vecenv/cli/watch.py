@@ -78,7 +78,7 @@ def watch(
         theme: colours of the video.
         scale: factor on the width and height of the video, 0.1 to 8.
         threads: CPU threads of torch.
-        modules: modules that register the run's env, to import first; a checkpoint alone imports none.
+        modules: modules that register the run's env and networks, to import first; a checkpoint alone imports none.
     """
     import_modules(modules)
     out = _beside(Path(run)) if out is None else out

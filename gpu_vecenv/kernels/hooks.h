@@ -27,7 +27,7 @@ GV_FN void env_observe(const GvArgs& a, const GvTeam& team, GvObs obs);
 // ---- random numbers -------------------------------------------------------------------------------------------
 
 // Draws four random words for this world, episode and step. Purposes (0, 1, ...) keep the draws of one env apart; purposes from
-// 0xFAFF to 0xFFFF are not an env's (lib/purposes.h).
+// 0xFAFE to 0xFFFF are not an env's (lib/purposes.h).
 GV_FN GvDraw gv_draw(const GvArgs& a, const GvTeam& team, gv_u32 purpose, gv_u32 agent) {
     const gv_i32 w = team.world;
     return gv_philox(a.seed[w], (gv_u32)a.world_id[w], (gv_u32)a.episode[w], (gv_u32)a.t[w], purpose << 16 | agent);

@@ -9,13 +9,17 @@ from gpu_vecenv.importing import collector_paused
 
 with collector_paused():
     from gpu_vecenv.train.algorithms.contract import Algorithm, Setup
+    from gpu_vecenv.train.algorithms.masked_adam import MaskedAdam
+    from gpu_vecenv.train.algorithms.noise import Noise
     from gpu_vecenv.train.config import (
         AlgorithmConfig,
         NetworkConfig,
         PolicyConfig,
         PPOConfig,
         Preset,
+        Storage,
         TrainConfig,
+        bootstraps,
         register_algorithm,
     )
     from gpu_vecenv.train.errors import (
@@ -31,9 +35,10 @@ with collector_paused():
         RunsError,
         UnfinishedError,
     )
+    from gpu_vecenv.train.policies.contract import Draw, Inputs, Policy
     from gpu_vecenv.train.policies.networks import NetworkSpec
     from gpu_vecenv.train.policies.registry import register_network
-    from gpu_vecenv.train.run_folder.checkpoint import load_checkpoint
+    from gpu_vecenv.train.run_folder.checkpoint import load_checkpoint, require_same_form
     from gpu_vecenv.train.run_folder.plot import plot_curves
     from gpu_vecenv.train.run_folder.shown import Run
     from gpu_vecenv.train.runner.callbacks import Callback
@@ -43,6 +48,7 @@ with collector_paused():
     from gpu_vecenv.train.runner.measure import Evaluation
     from gpu_vecenv.train.runner.one_of_many import RunResult
     from gpu_vecenv.train.runner.trainer import Trainer
+    from gpu_vecenv.train.storage.samples import Samples
 
 __all__ = [
     "Algorithm",
@@ -51,12 +57,17 @@ __all__ = [
     "CallbackError",
     "CheckpointError",
     "ConfigError",
+    "Draw",
     "Evaluation",
+    "Inputs",
+    "MaskedAdam",
     "MetricsError",
     "NetworkConfig",
     "NetworkSpec",
+    "Noise",
     "NonFiniteError",
     "PPOConfig",
+    "Policy",
     "PolicyConfig",
     "PolicyMapError",
     "Preset",
@@ -66,10 +77,13 @@ __all__ = [
     "RunLockedError",
     "RunResult",
     "RunsError",
+    "Samples",
     "Setup",
+    "Storage",
     "TrainConfig",
     "Trainer",
     "UnfinishedError",
+    "bootstraps",
     "evaluate",
     "export_policy",
     "load_checkpoint",
@@ -77,6 +91,7 @@ __all__ = [
     "plot_curves",
     "register_algorithm",
     "register_network",
+    "require_same_form",
     "resume_many",
     "train_many",
 ]

@@ -96,7 +96,7 @@ def test_dqn_learns_cartpole():
 
 
 def stored_steps(env):
-    """Fields of the replay memory of a short run of DQN, for each world: arrays with a row for each step."""
+    """Fields of the replay buffer of a short run of DQN, for each world: arrays with a row for each step."""
     from agilerl.components.replay_buffer import ReplayBuffer
 
     memory = ReplayBuffer(2000)

@@ -53,7 +53,7 @@ def train_ippo(env, agent):
 
 
 def train_off_policy(env, agent):
-    """Train for some steps; return the replay memory's fields, dicts by agent of arrays with a row for each step."""
+    """Train for some steps; return the replay buffer's fields, dicts by agent of arrays with a row for each step."""
     from agilerl.components.replay_buffer import ReplayBuffer
     from agilerl.training.train_multi_agent_off_policy import train_multi_agent_off_policy
 

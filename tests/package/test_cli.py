@@ -16,7 +16,7 @@ import torch
 
 import gpu_vecenv
 from gpu_vecenv.cli.main import COMMANDS, EXTRA_MODULES, RUN_PARTS, TRAIN_EXTRA, main
-from gpu_vecenv.cli.run_options import RunOptions
+from gpu_vecenv.cli.run_options import LearningOptions, RunOptions
 from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.registration import IDS
 from gpu_vecenv.train import PPOConfig, TrainConfig, Trainer
@@ -242,7 +242,8 @@ def assert_defaults(text, values):
 
 
 def test_every_option_of_a_run_is_on_the_command_line():
-    assert {f.name for f in dataclasses.fields(RunOptions)} | {"env_id"} == {f.name for f in dataclasses.fields(TrainConfig)}
+    options = (*dataclasses.fields(RunOptions), *dataclasses.fields(LearningOptions))
+    assert {f.name for f in options} | {"env_id"} == {f.name for f in dataclasses.fields(TrainConfig)}
 
 
 def test_the_source_archive_holds_every_folder():
@@ -273,3 +274,8 @@ def test_eval_plot_and_watch_work_on_a_trained_run(tmp_path, capsys):
     assert (tmp_path / "again.png").is_file()
     assert main(["watch", str(out), "--max-frames", "3", "--out", str(tmp_path / "film.gif")]) == 0
     assert (tmp_path / "film.gif").is_file()
+
+
+def test_train_without_words_asks_for_an_env(capsys):
+    assert main(["train"]) == 2
+    assert "expected an env id, such as WarpTag-v0, or a --config with one, got None" in capsys.readouterr().err

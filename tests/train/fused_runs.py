@@ -12,7 +12,7 @@ FusedPPO = functools.partial(PPO, backend=FusedBackend)
 
 
 def make(policy, options, setup):
-    options = dataclasses.replace(options, bootstrap_at_time_limit=bootstraps(options, setup.spec))
+    options = dataclasses.replace(options, bootstrap_at_time_limit=bootstraps(options.bootstrap_at_time_limit, setup.spec))
     return FusedPPO(policy, options, setup.rows.shape, setup.seed, setup.device, schedule_steps=setup.schedule_steps)
 
 

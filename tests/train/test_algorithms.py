@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import shlex
 import sys
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from gpu_vecenv.train import (
     TrainConfig,
     Trainer,
     evaluate,
+    load_checkpoint,
     register_algorithm,
     train_many,
 )
@@ -101,6 +103,18 @@ def test_policies_of_one_run_have_algorithms_of_their_own(tmp_path):
     assert {"policy_loss/tagger", "fitness/runner"} <= metrics.keys() and "policy_loss/runner" not in metrics
 
 
+def test_the_state_of_an_algorithm_may_be_live_tensors(tmp_path):
+    """A checkpoint has the numbers of its iteration, although later updates write the tensors of ``state_dict()`` in place."""
+    with contextlib.closing(Trainer(CARTPOLE, quiet=True)) as trainer:
+        scores = trainer.parts.algorithms["agent"].state_dict()["scores"]
+        assert scores.data_ptr() == trainer.parts.algorithms["agent"].scores.data_ptr()
+        trainer.train(2)
+        then, path = scores.clone(), trainer.save(tmp_path / "run.pt")
+        trainer.train(2)
+        assert not torch.equal(scores, then)
+    assert torch.equal(load_checkpoint(path)["algorithms"]["agent"]["scores"], then)
+
+
 def test_runs_side_by_side_equal_each_alone():
     configs = {f"seed-{seed}": dataclasses.replace(CARTPOLE, seed=seed) for seed in range(2)}
     results = train_many(configs, quiet=True)
@@ -177,6 +191,16 @@ def test_the_step_is_along_the_noise_of_good_rows():
         want = mean + own.options.learning_rate / own.options.sigma * torch.cat((noise, -noise)).mul(ranks.unsqueeze(1)).mean(0)
         torch.testing.assert_close(torch.cat([x.flatten() for x in own.weights]), want, rtol=0, atol=1e-6)
         assert (noise.std() - 1).abs() < 0.2 and (noise[0] != noise[1]).all()
+
+
+def test_a_policy_has_final_observations_if_its_own_algorithm_asks():
+    """The rollout has them for the taggers, whose PPO adds values at time limits."""
+    ppo = dataclasses.replace(MIXED.ppo, bootstrap_at_time_limit=True)
+    with contextlib.closing(Trainer(dataclasses.replace(MIXED, ppo=ppo), quiet=True)) as trainer:
+        trainer.train(1)
+        samples = {name: rows.samples() for name, rows in trainer.parts.rows.items()}
+    assert samples["tagger"].final_obs is not None and samples["runner"].final_obs is None
+    assert samples["runner"].timed_out.any()  # although the limit of Tag is a rule
 
 
 # ---- options ------------------------------------------------------------------------------------------------------------
@@ -262,6 +286,35 @@ def test_the_command_line_takes_the_options_of_an_algorithm(tmp_path, monkeypatc
     assert (saved.algorithm, saved.options_of("agent").sigma, saved.options_of("agent").num_steps) == ("evolution", 0.25, 20)
     assert main("train WarpCartPole-v1 --algorithms sigma=0.25".split()) == 2
     assert "--algorithms: expected NAME.FIELD=VALUE" in capsys.readouterr().err
+
+
+def test_the_printed_commands_work_as_they_are(tmp_path, monkeypatch, capsys):
+    """Each begins in a process that has not imported the algorithm, whose module also registers the network."""
+    place = Path(evolution.__file__)
+    (tmp_path / "mine.py").write_text(place.read_text().replace('"evolution", Evo', '"mine", Evo'))
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def begin(line):
+        ALGORITHMS.pop("mine", None)
+        sys.modules.pop("mine", None)
+        status = main([*shlex.split(line, comments=True)[1:], "--device", "cpu"])
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    try:
+        line = "gpu-vecenv train WarpCartPole-v1 --num-envs 4 --total-steps 80 --algorithm mine:mine --mine num_steps=20"
+        status, printed, error = begin(f"{line} --network hidden_sizes=[4] --out {tmp_path}/run")
+        assert status == 0, error
+        watch, resume = printed.partition("Next:\n")[2].splitlines()[:2]
+        assert "--modules mine" in watch
+        status, printed, error = begin(resume)
+        assert status == 0 and "--modules mine" in printed, error
+        status, _, error = begin(resume.replace("--modules mine", ""))
+        assert status == 2 and "import the module that registers it first (--modules)" in error
+    finally:
+        ALGORITHMS.pop("mine", None)
+        sys.modules.pop("mine", None)
+    assert TrainConfig.of_run(tmp_path / "run").total_steps == 160
 
 
 # ---- on a GPU -----------------------------------------------------------------------------------------------------------

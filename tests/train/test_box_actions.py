@@ -13,6 +13,7 @@ import gpu_vecenv  # noqa: F401  (registers the env ids)
 from gpu_vecenv.train import NetworkConfig
 from gpu_vecenv.train.policies.build import make_policy
 from gpu_vecenv.train.policies.contract import Inputs
+from gpu_vecenv.train.policies.random import RandomPolicy
 
 BOX = spaces.Box(np.array([-2.0, 0.0], np.float32), np.array([-1.0, 40.0], np.float32))
 
@@ -80,3 +81,18 @@ def test_a_third_of_tags_first_continuous_accelerations_is_clipped():
     action, _ = policy.act(Inputs(torch.zeros(20_000, 6)), draws(20_000))
     outside = (action < torch.tensor(box.low)) | (action > torch.tensor(box.high))
     assert (outside.float().mean(0) < 0.34).all()
+
+
+def test_an_algorithm_converts_observations_and_actions_by_calls_of_any_policy():
+    policy, obs = policy_of(BOX, normalize=True), 5.0 + 3.0 * torch.randn(400, 6)
+    policy.observe(obs.unsqueeze(0), torch.ones(1, 400, dtype=torch.bool))
+    read = policy.normalized(obs)
+    torch.testing.assert_close(read, (obs - obs.mean(0)) / obs.std(0, correction=0), rtol=1e-4, atol=1e-4)
+    inside = torch.rand(50, 2) * 2 - 1
+    low, high = torch.from_numpy(BOX.low), torch.from_numpy(BOX.high)
+    torch.testing.assert_close(policy.env_actions(inside), low + (inside + 1) / 2 * (high - low))
+    torch.testing.assert_close(policy.normalized_actions(policy.env_actions(inside)), inside, rtol=1e-4, atol=1e-5)
+    plain, number = policy_of(spaces.Discrete(3)), torch.arange(3, dtype=torch.int32)
+    assert plain.env_actions(number) is number and plain.normalized_actions(number) is number
+    random = RandomPolicy(group(BOX))
+    assert random.normalized(obs) is obs and random.env_actions(inside) is random.normalized_actions(inside) is inside

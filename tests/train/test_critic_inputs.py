@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+from types import SimpleNamespace
 
 import beat
 import pytest
@@ -9,10 +10,11 @@ import torch
 from torch import nn
 
 from gpu_vecenv.train import NetworkConfig, PolicyConfig, PPOConfig, TrainConfig, Trainer, evaluate, export_policy
-from gpu_vecenv.train.config import resolve
+from gpu_vecenv.train.config import Storage, resolve
 from gpu_vecenv.train.errors import ConfigError, PolicyMapError
 from gpu_vecenv.train.fused.eligibility import fused_sizes
 from gpu_vecenv.train.runner.memory import training_needs
+from gpu_vecenv.train.runner.run_state import store_demands
 from gpu_vecenv.train.storage.rollout import Rollout
 
 OVERSEER = PolicyConfig(module="beat.overseer")
@@ -158,6 +160,12 @@ def test_the_sources_are_all_fields_of_the_state():
 
 
 # ---- refused by name ------------------------------------------------------------------------------------------------
+
+
+def test_a_critic_without_final_inputs_names_no_option_of_another_algorithm():
+    rows, policies = {"left": None}, {"left": SimpleNamespace(critic_sources=("state",))}
+    with pytest.raises(ConfigError, match="time limit; expected an algorithm that reads no final observations$"):
+        store_demands(rows, policies, {"left": Storage(final_obs=True)})
 
 
 def test_a_time_limit_is_not_bootstrapped_by_the_next_episode():

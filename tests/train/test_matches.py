@@ -134,6 +134,16 @@ def test_a_role_alone_is_judged_by_its_return():
 
 
 @pytest.mark.parametrize("drawn", [True, False])
+def test_next_commands_import_what_the_run_needs(drawn, config):
+    config = resolve(dataclasses.replace(config, env_id="harvest:WarpTag-v0", out="run"))
+    _, watch, resume, _ = next_lines(config, drawn, ["", "sac", "nets.big", "sac"])
+    for line in (watch, resume):
+        words = shlex.split(line, comments=True)
+        at = words.index("--modules")
+        assert words[at:] == ["--modules", "harvest", "sac", "nets.big"]
+
+
+@pytest.mark.parametrize("drawn", [True, False])
 def test_next_commands_are_accepted(drawn, config, monkeypatch):
     config = resolve(dataclasses.replace(config, env_id="WarpTag-v0", out="a folder/it's"))
     called = []

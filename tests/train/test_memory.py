@@ -11,10 +11,12 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 from ways import WAYS
 
+from examples.evolution import Evolution, EvolutionConfig
 from gpu_vecenv.backend.memory import TorchMemory
 from gpu_vecenv.cli.main import main
 from gpu_vecenv.errors import OutOfMemoryError
 from gpu_vecenv.train import NetworkConfig, PPOConfig, TrainConfig, Trainer
+from gpu_vecenv.train.config.algorithms import ALGORITHMS, Registered
 from gpu_vecenv.train.runner import trainer as trainer_module
 from gpu_vecenv.train.runner.memory import training_needs
 
@@ -149,6 +151,23 @@ def test_the_command_prints_what_a_run_with_its_options_needs(capsys):
         needs = training_needs(trainer.config, trainer.env.layout, torch.device("cpu"))
     assert lines[-1][:4] == ["in", "all", f"{sum(needs.values()) / 1e6:,.3f}", "MB"]
     assert next(line for line in lines if line[0] == "rollout")[1] == f"{needs['rollout'] / 1e6:,.3f}"
+
+
+def test_the_command_knows_algorithms_and_policies_as_train_does(capsys, monkeypatch):
+    """The replay buffer of an algorithm is counted with its options, which the words of a policy change."""
+    counted = []
+
+    def memory(policy, options, setup):
+        counted.append((options.num_steps, options.sigma))
+        return 10**9, 0
+
+    monkeypatch.setitem(ALGORITHMS, "evolution", Registered(EvolutionConfig, Evolution, memory))
+    line = "WarpCartPole-v1 --train --num-envs 4 --device cpu --algorithm evolution --modules examples.evolution"
+    line += " --evolution num_steps=8 sigma=0.5 --policies agent.evolution.sigma=0.25 --network hidden_sizes=[4]"
+    assert main(["memory", *line.split()]) == 0
+    assert counted == [(8, 0.25)] and "1,000.0" in capsys.readouterr().out
+    assert main("memory WarpCartPole-v1 --device cpu --algorithm evolution --evolution sigma=0.5".split()) == 2
+    assert "--algorithm: expected it with --train only" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from gpu_vecenv.train.config import NetworkConfig, PPOConfig, TrainConfig
 from gpu_vecenv.train.errors import NonFiniteError
 from gpu_vecenv.train.run_folder.checkpoint import checkpoint_path
 from gpu_vecenv.train.run_folder.metrics import METRICS_FILE, read_metrics
+from gpu_vecenv.train.runner.diagnosis import describe_nonfinite_state
 
 
 def tensors(x):
@@ -50,6 +51,19 @@ def test_weights(trainer, value):
     with torch.no_grad():
         trainer.policies["runner"].network.critic_layers[0].weight[0, 0] = value
     assert_stopped(trainer, "policy 'runner': weights network.critic_layers.0.weight are not finite")
+
+
+def test_the_state_of_an_algorithm(trainer, monkeypatch):
+    """A critic of the algorithm's own spoils gradients, which are skipped, so the policy stays finite."""
+    algorithm = trainer.parts.algorithms["runner"]
+    state = {"number": 3, "critics": [{"weight": torch.ones(2)}, {"weight": torch.tensor([1.0, math.nan])}]}
+    skipped = algorithm.metric_names.index("skipped")
+    monkeypatch.setattr(algorithm, "state_dict", lambda: state)
+    monkeypatch.setattr(algorithm, "update", lambda *_: torch.eye(len(algorithm.metric_names))[skipped])
+    said = "policy 'runner': critics/1/weight of the algorithm's state are not finite"
+    with pytest.raises(NonFiniteError, match=said):
+        trainer.train()
+    assert describe_nonfinite_state("runner", trainer.policies["runner"], algorithm) == said
 
 
 def after_collecting(trainer, change):

@@ -162,7 +162,7 @@ def make_fused(policy: Any, options: Any, setup: Any) -> Any:
     from gpu_vecenv.train.config import bootstraps
     from gpu_vecenv.train.fused.update import FusedBackend
 
-    options = replace(options, bootstrap_at_time_limit=bootstraps(options, setup.spec))
+    options = replace(options, bootstrap_at_time_limit=bootstraps(options.bootstrap_at_time_limit, setup.spec))
     return PPO(policy, options, setup.rows.shape, setup.seed, setup.device, FusedBackend, setup.schedule_steps)
 
 

@@ -3,6 +3,7 @@
 //
 // purposes           draws
 // 0, 1, ...          of an env's hooks, by gv_draw()
+// 0xFAFE             of updates, whose key is the seed of an algorithm, with counters of their own (learner/noise.cu)
 // 0xFAFF to 0xFBFE   of policies: four entries of an action share a draw; entries 4 q .. 4 q + 3 have GV_PURPOSE_POLICY - q
 // 0xFBFF to 0xFFFE   of random actions of rollouts: entry n has GV_PURPOSE_ACTIONS - n
 // 0xFFFF             of the reset pool
@@ -10,6 +11,7 @@
 // An action has up to 1024 entries.
 #pragma once
 
+#define GV_PURPOSE_UPDATES 0xFAFEu
 #define GV_PURPOSE_POLICY 0xFBFEu
 #define GV_PURPOSE_ACTIONS 0xFFFEu
 #define GV_PURPOSE_POOL 0xFFFFu

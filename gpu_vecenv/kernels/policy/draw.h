@@ -4,9 +4,8 @@
 // A choice takes one random word and is found in the cumulative sum of exponentials. The alternative, the race of Gumbel noises,
 // takes a word and two logarithms for every choice.
 #pragma once
-#include "lib/powers.h"
+#include "lib/entries.h"
 #include "lib/purposes.h"
-#include "lib/rng.h"
 #include "program_args.h"
 
 // The counters of one row.
@@ -26,12 +25,6 @@ GV_FN GvDraw gv_policy_draw(const GvRowCounters& row, gv_i32 entry) {
 }
 GV_FN GvDraw gv_policy_draw(const GvCounters& counters, gv_i64 row, gv_i32 entry) {
     return gv_policy_draw(gv_row_counters(counters, row), entry);
-}
-
-// The word of an entry. An index that is not constant would move the words from registers to memory.
-GV_FN gv_u32 gv_entry_word(const GvDraw& draw, gv_i32 entry) {
-    const gv_u32 early = entry & 1 ? draw.word[1] : draw.word[0], late = entry & 1 ? draw.word[3] : draw.word[2];
-    return entry & 2 ? late : early;
 }
 
 // Terms of an entry: its shares of the log-probability of an action and of the entropy of the distribution.
@@ -117,15 +110,6 @@ struct GvNumber {
 };
 
 #define GV_HALF_LOG_TURN 0.918938533204672742f  // ln(2 pi) / 2
-
-// Standard normal number by Box and Muller (1958). Entries 2 p and 2 p + 1 are the two coordinates of one point.
-GV_FN float gv_normal(const GvDraw& draw, gv_i32 entry) {
-    const gv_u32 first = entry & 2 ? draw.word[2] : draw.word[0], second = entry & 2 ? draw.word[3] : draw.word[1];
-    const float radius = gv_sqrt(-2.0f * gv_log(1.0f - gv_uniform(first)));
-    float sine, cosine;
-    gv_sincos(6.2831853071795865f * gv_uniform(second), &sine, &cosine);
-    return radius * (entry & 1 ? sine : cosine);
-}
 
 // A normal number, its log-density and its differential entropy. The density is that of the rounded number.
 GV_FN GvNumber gv_number_of(float mean, float log_std, float standard_normal, bool likeliest) {

@@ -85,7 +85,7 @@ class Algorithm(ABC):
 
         Args:
             samples: the policy's samples of a rollout. The next rollout overwrites their arrays, so an algorithm copies what it
-                needs later, such as into a replay.
+                needs later, such as into a replay buffer.
             scalars: what ``scalars_at()`` returned, float32 () each, on the device. Their addresses do not change, so a captured
                 graph reads the present values.
 
@@ -95,7 +95,11 @@ class Algorithm(ABC):
 
     @abstractmethod
     def state_dict(self) -> dict[str, Any]:
-        """Return all that the next update depends on, but for the policy and the options."""
+        """Return all that the next update depends on, but for the policy and the options.
+
+        Tensors may be those that updates write in place: the caller has written or compared them before the next iteration, so a
+        copy of a replay buffer would only take memory.
+        """
 
     @abstractmethod
     def load_state_dict(self, state: dict[str, Any], where: str) -> None:

@@ -3,11 +3,11 @@
 Reading order: ``run``, ``algorithms``, ``ppo``, ``network``, ``policy``, ``presets``, ``checks``, ``text``.
 """
 
-from gpu_vecenv.train.config.algorithms import AlgorithmConfig, register_algorithm
+from gpu_vecenv.train.config.algorithms import AlgorithmConfig, Storage, bootstraps, register_algorithm
 from gpu_vecenv.train.config.checks import from_options, require_threads
 from gpu_vecenv.train.config.network import NetworkConfig
 from gpu_vecenv.train.config.policy import PolicyConfig
-from gpu_vecenv.train.config.ppo import PPOConfig, bootstraps
+from gpu_vecenv.train.config.ppo import PPOConfig
 from gpu_vecenv.train.config.presets import PRESETS, Preset, import_env
 from gpu_vecenv.train.config.run import CONFIG_FILE, Precision, ResolvedConfig, TrainConfig, read_yaml, resolve, resolve_new
 from gpu_vecenv.train.config.small_tag import SMALL_GRID_TAG, SMALL_TAG
@@ -24,6 +24,7 @@ __all__ = [
     "Precision",
     "Preset",
     "ResolvedConfig",
+    "Storage",
     "TrainConfig",
     "bootstraps",
     "from_options",

@@ -17,7 +17,19 @@ class Storage(NamedTuple):
     """What an algorithm reads of a rollout, beside what each rollout holds."""
 
     final_obs: bool = False
-    """Observations of the steps that end an episode."""
+    """Observations of the steps that end an episode, as ``Samples.final_obs``."""
+    without_final_obs: str = "an algorithm that reads no final observations"
+    """Name of the option that leaves them out, for errors."""
+
+
+def bootstraps(option: bool | None, spec: EnvSpec) -> bool:
+    """Return True if the value of the final observation is added when the time limit ends an episode.
+
+    Args:
+        option: True or False; None asks the env.
+        spec: description of the env.
+    """
+    return not spec.limit_is_rule if option is None else option
 
 
 class AlgorithmConfig:
@@ -123,7 +135,8 @@ def registered(name: str) -> Registered:
     """
     if name not in ALGORITHMS:
         raise ConfigError(
-            f"algorithm: expected one of {', '.join(ALGORITHMS)}, got {name!r}; import the module that registers it first"
+            f"algorithm: expected one of {', '.join(ALGORITHMS)}, got {name!r}; import the module that registers it first "
+            "(--modules)"
         )
     return ALGORITHMS[name]
 

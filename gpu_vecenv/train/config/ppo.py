@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 
 from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.spec.validation import abbreviated
-from gpu_vecenv.train.config.algorithms import AlgorithmConfig, Storage, register_algorithm, require_places
+from gpu_vecenv.train.config.algorithms import AlgorithmConfig, Storage, bootstraps, register_algorithm, require_places
 from gpu_vecenv.train.config.checks import (
     COUNT,
     FLAG,
@@ -105,7 +105,7 @@ class PPOConfig(AlgorithmConfig):
 
     def storage(self, spec: EnvSpec) -> Storage:
         """See ``AlgorithmConfig.storage()``."""
-        return Storage(final_obs=bootstraps(self, spec))
+        return Storage(bootstraps(self.bootstrap_at_time_limit, spec), "bootstrap_at_time_limit=False")
 
     def require_samples(self, rows: int, policy: str) -> None:
         """Raise ConfigError if a rollout cannot fill all minibatches; see ``AlgorithmConfig.require_samples()``."""
@@ -155,11 +155,6 @@ def require_advantages(value: object) -> None:
         now = "rollout" if value else "none"
         expected = f"{PPO_CHECKS['normalize_advantages'].expected} ({now!r} stands for the former {value})"
         require(False, "normalize_advantages", expected, value)
-
-
-def bootstraps(ppo: PPOConfig, spec: EnvSpec) -> bool:
-    """Return True if the value of the final observation is added when the time limit ends an episode."""
-    return not spec.limit_is_rule if ppo.bootstrap_at_time_limit is None else ppo.bootstrap_at_time_limit
 
 
 register_algorithm("ppo", PPOConfig, "gpu_vecenv.train.fused.ppo:make_ppo", "gpu_vecenv.train.fused.ppo_memory:ppo_memory")

@@ -26,7 +26,7 @@ def why_not_fused(policy: Policy, setup: Setup) -> str:
 
 def make_ppo(policy: Policy, options: PPOConfig, setup: Setup) -> PPO:
     """Return the algorithm of a policy; see ``register_algorithm()``."""
-    options = dataclasses.replace(options, bootstrap_at_time_limit=bootstraps(options, setup.spec))
+    options = dataclasses.replace(options, bootstrap_at_time_limit=bootstraps(options.bootstrap_at_time_limit, setup.spec))
     reason = why_not_fused(policy, setup)
     backend = TorchBackend if reason else functools.partial(FusedBackend, shares_gpu=setup.shares_gpu)
     ppo = PPO(policy, options, setup.rows.shape, setup.seed, setup.device, backend, setup.schedule_steps)

@@ -124,8 +124,7 @@ class ActorCritic(Policy):
             results = self._results(inputs.obs, inputs.agent, None, inputs)
         outputs, value = results[:2]
         distribution = self.distribution(_as_observed(outputs.float(), inputs.obs, 2), inputs.mask)
-        if self.box is not None:
-            action = self.box.to_normalized(action)
+        action = self.normalized_actions(action)
         value = _as_observed(value.float(), inputs.obs, 1)
         return Evaluated(distribution.log_prob(action), distribution.entropy(), value), results
 
@@ -135,6 +134,18 @@ class ActorCritic(Policy):
         results = self._results(inputs.obs, inputs.agent, part, inputs)
         value: Tensor = results if part else results[1]
         return _as_observed(value.float(), inputs.obs, 1)
+
+    def normalized(self, obs: Observation) -> Observation:
+        """See ``Policy.normalized()``."""
+        return obs if self.obs_norm is None else self.obs_norm.forward(obs)
+
+    def env_actions(self, action: Tensor) -> Tensor:
+        """See ``Policy.env_actions()``."""
+        return action if self.box is None else self.box.to_env(action)
+
+    def normalized_actions(self, action: Tensor) -> Tensor:
+        """See ``Policy.normalized_actions()``."""
+        return action if self.box is None else self.box.to_normalized(action)
 
     def observe(self, obs: Observation, valid: Tensor) -> None:
         """See ``Policy.observe()``."""
@@ -150,8 +161,7 @@ class ActorCritic(Policy):
 
         ``inputs`` has what else a network with a state or with inputs of its critic takes.
         """
-        network, norm = self.network, self.obs_norm
-        read = obs if norm is None else norm.forward(obs)
+        network, read = self.network, self.normalized(obs)
         if self.ids is not None:
             read = self.ids.forward(read, cast(Tensor, agent))
         rows = network_input(network, read)

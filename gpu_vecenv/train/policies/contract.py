@@ -125,6 +125,27 @@ class Policy(nn.Module, ABC):
     def value(self, inputs: Inputs) -> Tensor:
         """Return the value of ``evaluate()`` alone, float32 (B,) or (B, a)."""
 
+    def normalized(self, obs: Observation) -> Observation:
+        """Return observations as the network reads them, in the same form; ``obs`` itself without running statistics.
+
+        Args:
+            obs: observations as the env writes them.
+        """
+        return obs
+
+    def env_actions(self, action: Tensor) -> Tensor:
+        """Return actions in the env's units, which ``act()`` returns and ``Samples.action`` holds.
+
+        Args:
+            action: float32 (..., k) in normalised units, in which finite bounds of a Box are -1 and 1. Other actions, and entries
+                without two finite bounds, are the same in both units.
+        """
+        return action
+
+    def normalized_actions(self, action: Tensor) -> Tensor:
+        """Return actions in normalised units, the inverse of ``env_actions()``."""
+        return action
+
     def observe(self, obs: Observation, valid: Tensor) -> None:
         """Update the policy's running statistics, if it keeps any.
 

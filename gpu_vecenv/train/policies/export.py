@@ -102,7 +102,7 @@ class _Program(nn.Module):
         policy = self.policy
         outputs = policy.outputs(obs, agent)
         if policy.box is not None:
-            mean = policy.box.to_env(outputs)
+            mean = policy.env_actions(outputs)
             std = (policy.box.half_width * policy.log_std.exp()).expand_as(mean)
             return mean.clamp(self.low, self.high), mean, std
         group = policy.group

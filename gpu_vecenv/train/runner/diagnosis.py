@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from torch import Tensor
 
+from gpu_vecenv.train.algorithms.contract import Algorithm
 from gpu_vecenv.train.policies.contract import Policy
 from gpu_vecenv.train.storage.policy_rows import PolicyRows
 
 
-def describe_nonfinite(name: str, policy: Policy, rows: PolicyRows, largest: float = math.inf) -> str:
+def describe_nonfinite(name: str, policy: Policy, rows: PolicyRows, algorithm: Algorithm | None) -> str:
     """Return a text about the first number of a rollout that is not finite, in the order of steps. It reads the device.
 
     Args:
         name: name of the policy.
         policy: the policy.
         rows: its rows; the rollout must not have advanced.
-        largest: size of the largest observation that what acts for the policy can compute with.
+        algorithm: its algorithm; None for a policy that does not learn.
     """
+    largest = math.inf if algorithm is None else algorithm.largest
     samples = rows.samples()
     world, agent = rows.world_and_agent()
     obs = samples.obs if isinstance(samples.obs, dict) else {"": samples.obs}
@@ -47,13 +49,31 @@ def describe_nonfinite(name: str, policy: Policy, rows: PolicyRows, largest: flo
         return f"policy {name!r}: {found[1]}"
     if statistics := _not_finite(policy.state_dict()):
         return f"policy {name!r}: {statistics} are not finite"
+    if state := _of_algorithm(algorithm):
+        return f"policy {name!r}: {state}"
     return f"policy {name!r}: the gradient is not finite, although observations, actions, rewards and weights are"
 
 
-def describe_nonfinite_state(name: str, policy: Policy) -> str:
-    """Return a text about weights and statistics that are not finite, without a look at the rollout. It reads the device."""
+def describe_nonfinite_state(name: str, policy: Policy, algorithm: Algorithm | None) -> str:
+    """Return a text about a policy and an algorithm that are not finite, without a look at the rollout. It reads the device."""
     nonfinite = _not_finite(policy.state_dict())
-    return f"policy {name!r}: {nonfinite} are not finite" if nonfinite else f"policy {name!r}: a gradient is not finite"
+    found = f"{nonfinite} are not finite" if nonfinite else _of_algorithm(algorithm)
+    return f"policy {name!r}: {found or 'a gradient is not finite'}"
+
+
+def _of_algorithm(algorithm: Algorithm | None) -> str:
+    """Return a text about numbers of an algorithm's state that are not finite; empty if all are."""
+    found = "" if algorithm is None else _not_finite(dict(_tensors(algorithm.state_dict())))
+    return found and f"{found} of the algorithm's state are not finite"
+
+
+def _tensors(state: object, path: str = "") -> Iterator[tuple[str, Tensor]]:
+    """Yield the tensors in dicts and lists of a state, each with its path, such as ``critic/weight``."""
+    if isinstance(state, Tensor):
+        yield path, state
+    parts = state.items() if isinstance(state, Mapping) else enumerate(state) if isinstance(state, list | tuple) else ()
+    for key, part in parts:
+        yield from _tensors(part, f"{path}/{key}" if path else str(key))
 
 
 def _excess(numbers: Tensor, largest: float) -> str:

@@ -25,7 +25,7 @@ from gpu_vecenv.train.policies.contract import Policy
 from gpu_vecenv.train.returns.choices import may_lack_choice
 from gpu_vecenv.train.returns.episodes import EpisodeStats
 from gpu_vecenv.train.runner.measure import piece_steps
-from gpu_vecenv.train.runner.run_state import learning_policies, make_policies, read_critics, rows_of_policies, setup_of
+from gpu_vecenv.train.runner.run_state import learning_policies, make_policies, rows_of_policies, setup_of, store_demands
 from gpu_vecenv.train.storage.policy_rows import PolicyRows
 from gpu_vecenv.train.storage.rollout import Rollout
 from gpu_vecenv.train.storage.sizes import bytes_of
@@ -87,7 +87,7 @@ def training_needs(config: ResolvedConfig, layout: Layout, device: torch.device)
     rollout = Rollout.allocate(planned, config.num_steps(learn), any(each.final_obs for each in storage.values()))
     rows = rows_of_policies(planned, rollout, config.policy_map)
     policies = make_policies(rows, config, torch.device("cpu"))
-    read_critics(rows, policies, storage)
+    store_demands(rows, policies, storage)
     updates, lasting = [0], 0
     for name in learn:
         count = registered(config.algorithm_of(name)).part("memory")

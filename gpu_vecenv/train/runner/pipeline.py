@@ -111,15 +111,14 @@ class Pipeline:
 
     def _where(self, name: str) -> str:
         """Describe the number of a policy that is not finite. Later iterations in flight have overwritten its rollout."""
-        later, policy = self.count, self.parts.policies[name]
+        later, policy, algorithm = self.count, self.parts.policies[name], self.parts.algorithms.get(name)
         if not later:
-            largest = self.parts.algorithms[name].largest if name in self.parts.algorithms else math.inf
-            return describe_nonfinite(name, policy, self.parts.rows[name], largest)
+            return describe_nonfinite(name, policy, self.parts.rows[name], algorithm)
         if self._done:
             self._done[self._waiting[-1][1]].synchronize()
         self._waiting.clear()
         how = f"seen {later} iterations later; a resumed run with a callback finds the place in the rollout"
-        return f"{describe_nonfinite_state(name, policy)} ({how})"
+        return f"{describe_nonfinite_state(name, policy, algorithm)} ({how})"
 
     def _follow_stream(self) -> None:
         """Put what comes next behind all work of this run, if the caller's current stream is another one than before."""

@@ -112,8 +112,8 @@ def make_policies(
     return {name: policy.to(device) for name, policy in policies.items()}
 
 
-def read_critics(rows: Mapping[str, PolicyRows], policies: Mapping[str, Policy], storage: Mapping[str, Storage]) -> None:
-    """Give the samples of policies that learn the inputs of their critics.
+def store_demands(rows: Mapping[str, PolicyRows], policies: Mapping[str, Policy], storage: Mapping[str, Storage]) -> None:
+    """Give the samples of policies that learn the inputs of their critics and the final observations that algorithms read.
 
     Args:
         rows: rows of each policy.
@@ -121,15 +121,16 @@ def read_critics(rows: Mapping[str, PolicyRows], policies: Mapping[str, Policy],
         storage: demands of the algorithms of those that learn.
 
     Raises:
-        ConfigError: a policy bootstraps where its critic has no inputs.
+        ConfigError: an algorithm reads final observations, for which the policy's critic has no inputs.
         PolicyMapError: see ``PolicyRows.read_critic()``.
     """
     for name, demands in storage.items():
         if policies[name].critic_sources and demands.final_obs:
             raise ConfigError(
                 f"policy {name!r}: its critic reads the env's state, which is that of the next episode after a time limit; "
-                "expected bootstrap_at_time_limit=False"
+                f"expected {demands.without_final_obs}"
             )
+        rows[name].with_final_obs = demands.final_obs
         rows[name].read_critic(policies[name].critic_sources)
 
 
@@ -185,7 +186,7 @@ class RunState:
         self.rows = rows_of_policies(env, rollout, config.policy_map)
         by_gradients = [name for name, each in options.items() if each.needs_gradients]
         self.policies = make_policies(self.rows, config, device, networks, by_gradients)
-        read_critics(self.rows, self.policies, storage)
+        store_demands(self.rows, self.policies, storage)
         self.algorithms: dict[str, Algorithm] = {}
         for name, each in options.items():
             each.require_samples(self.rows[name].num_samples, name)  # again, as a critic may have made them worlds

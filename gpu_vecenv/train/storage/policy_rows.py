@@ -104,12 +104,13 @@ class PolicyRows:
         group: spaces of the rows, with the number of agents in a sample as ``count``.
         num_agents: agents in a world, of all policies.
         with_ids: True if samples have the numbers of agents, because the policy's network reads them.
+        with_final_obs: True if samples have final observations, because the policy's algorithm reads them.
         states: states of the rows; None for a policy without a state.
     """
 
     def __init__(self, spans: Sequence[AgentSpan], group: Group, rollout: Rollout, num_agents: int) -> None:
         self.spans, self.rollout = tuple(spans), rollout
-        self.num_agents, self.with_ids = num_agents, False
+        self.num_agents, self.with_ids, self.with_final_obs = num_agents, False, False
         self.states: RowStates | None = None
         self._critic: Tensor | None = None
         form: Form = "rows"
@@ -224,7 +225,7 @@ class PolicyRows:
             reward=self.gather(rollout.reward),
             **masks._asdict(),
             mask=mask,
-            final_obs=observed([span.slabs.final_obs for span in spans]),
+            final_obs=observed([span.slabs.final_obs for span in spans]) if self.with_final_obs else None,
             env_reward=None if rollout.env_reward is None else self.gather(rollout.env_reward),
             agent=torch.cat(self.agents) if self.with_ids else None,
             all_valid=rollout.alive_next is None,

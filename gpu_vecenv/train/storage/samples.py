@@ -33,11 +33,12 @@ class Samples:
     ended: Tensor
     """bool (T, B[, a]), True where the episode of the row's world ended in this step."""
     timed_out: Tensor
-    """bool (T, B[, a]), True where the time limit alone ended the episode, and the agent was alive."""
+    """bool (T, B[, a]), True where the time limit alone ended the episode, and the agent was alive; also where the limit is a
+    rule of the game, ``EnvSpec.limit_is_rule``, whose end is terminal."""
     mask: Tensor | None = None
     """bool (T + 1, B[, a], M); None without masks."""
     final_obs: Observation | None = None
-    """float32 (T, B, ...), valid where an episode ended; None if time limits are not bootstrapped."""
+    """float32 (T, B, ...), valid where an episode ended; None if the policy's algorithm did not ask for it by ``Storage``."""
     env_reward: Tensor | None = None
     """float32 (T, B[, a]), rewards before wrappers change them; None if they are ``reward``."""
     agent: Tensor | None = None
