@@ -418,3 +418,53 @@ def test_an_actor_alone_takes_the_state_too():
         trainer.train()
         found.append({name: x for name, x in tensors_of(trainer).items() if not name.startswith("left/")})
     require_same(*found)
+
+
+# ---- samples of sequences -------------------------------------------------------------------------------------------
+
+
+def collected(config=BEAT, name="left", networks=None):
+    """Return a policy and its samples after two rollouts."""
+    trainer = Trainer(config, quiet=True, networks=networks)
+    for _ in range(2):
+        trainer.parts.collector.collect()
+    return trainer.policies[name], trainer.parts.rows[name].samples()
+
+
+def test_inputs_without_a_state_are_refused_by_name():
+    policy, samples = collected()
+    inputs = samples.steps(samples.obs, slice(0, 7))
+    for call in (policy.value, lambda inputs: policy.evaluate(inputs, samples.action.flatten()),
+                 lambda inputs: policy.outputs(inputs.obs)):  # fmt: skip
+        with pytest.raises(ConfigError, match=r"^policy 'left' has a state: expected Inputs.state of \(3,\) a row, got None"):
+            call(inputs)
+
+
+@pytest.mark.parametrize("name", ["red", "blue"])
+def test_inputs_take_states_of_steps_and_of_transitions(name):
+    """The value of a counter is its count times 0.5. Samples of blue are worlds."""
+    config = dataclasses.replace(ROLES, frozen=("red", "blue"))
+    config = dataclasses.replace(config, frozen=(name,), policies={name: PolicyConfig(module="counter")})
+    policy, samples = collected(config, name)
+    rows = samples.reward.shape[1:]
+    state = torch.arange(2.0 * samples.reward[0].numel()).view(2, *rows, 1).expand(-1, *[-1] * len(rows), 3)
+    value = policy.value(samples.steps(samples.obs, slice(3, 5), state=state))
+    assert torch.equal(value.view(2, *rows), 0.5 * state[..., 0])
+    at = torch.tensor([3, 0]), torch.tensor([1, 5])
+    assert torch.equal(policy.value(samples.chosen(at, state[0][at[1]])), 0.5 * state[0][at[1]][..., 0])
+
+
+@pytest.mark.parametrize("name", ["red", "blue"])
+def test_places_may_have_two_axes(name):
+    config = dataclasses.replace(ROLES, frozen=(name,), policies={name: PolicyConfig(module="counter")})
+    _, samples = collected(config, name)
+    steps, sample = torch.tensor([[0, 3], [1, 4], [2, 5]]), torch.tensor([5, 1]).expand(3, -1)
+    both, flat = samples.chosen((steps, sample)), samples.chosen((steps.flatten(), sample.flatten()))
+    assert not samples.valid[steps, sample].all()
+    for one, other in zip(arrays_of(both), arrays_of(flat), strict=True):
+        assert one.shape[:2] == (3, 2) and torch.equal(one.flatten(0, 1), other)
+
+
+def arrays_of(inputs):
+    obs = inputs.obs.values() if isinstance(inputs.obs, dict) else [inputs.obs]
+    return [x for x in (*obs, *inputs[1:]) if x is not None]

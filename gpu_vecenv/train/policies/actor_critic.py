@@ -160,7 +160,9 @@ class ActorCritic(Policy):
             if self.critic_sources and part == "critic":
                 taken += (cast(Inputs, inputs).critic,)
             if self.state_shape is not None:
-                state = cast(Tensor, cast(Inputs, inputs).state)
+                state = None if inputs is None else inputs.state
+                if state is None:
+                    raise ConfigError(f"policy {self.name!r} has a state: expected Inputs.state of {self.state_shape} a row, got None")
                 taken += (state.flatten(0, 1) if isinstance(rows, Tensor) and isinstance(obs, dict) else state,)
             return results_of(network, taken, self.num_outputs, self.name, part, self.state_shape)
         return network(rows) if part is None else getattr(network, part)(rows)
