@@ -15,8 +15,7 @@ from gpu_vecenv.train.algorithms.loss import Minibatch, PPOLoss, masked_mean, ma
 from gpu_vecenv.train.algorithms.masked_adam import MaskedAdam
 from gpu_vecenv.train.algorithms.ppo import PPO
 from gpu_vecenv.train.algorithms.schedules import DeviceScalars
-from gpu_vecenv.train.policies.contract import Inputs
-from gpu_vecenv.train.storage.samples import apply
+from gpu_vecenv.train.policies.contract import Inputs, apply
 
 EPOCHS = dataclasses.replace(PLAIN, num_epochs=3, num_minibatches=4, learning_rate=0.01, normalize_advantages="rollout")
 

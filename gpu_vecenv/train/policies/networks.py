@@ -38,12 +38,16 @@ class NetworkSpec:
 
     **State.** If ``state_shape`` of the network is a tuple of integers, its calls take the state before the step, float32
     (B, *state_shape) or (B, a, *state_shape), as their last argument. ``forward(obs, state)`` and ``actor(obs, state)`` return
-    the state after the step as their last result; ``critic(obs, state)`` returns the value alone.
+    the state after the step as their last result; ``critic(obs, state)`` returns the value alone. The class may define
+    ``sequence(obs, state, episode_end)``, which runs its layers once over L consecutive steps and returns what a loop over
+    ``forward()`` would: outputs (L, B, num_outputs), values (L, B), and the states after each step (L, B, *state_shape).
+    ``episode_end``, bool (L, B), says after which steps the state begins anew with zeros; the states that are returned are those
+    before. ``obs`` has an axis L before its others.
 
     **Inputs of the critic.** If ``critic_sources`` of the network names some of ``sources``, the network has the methods
     ``actor(obs)`` and ``critic(obs, inputs)``, which are called in place of ``forward()``. ``inputs`` is float32 (B, C), the
     features of the sources side by side, not normalised, of B worlds; ``obs`` has the a agents of each of these worlds as rows
-    (B * a, ...), or as worlds with ``shared_parts``. A state comes after the inputs.
+    (B * a, ...), or as worlds with ``shared_parts``. A state comes after the inputs, also in ``sequence()``.
     """
 
     observation: Box
@@ -101,9 +105,14 @@ def critic_sources_of(network: nn.Module, sources: Mapping[str, int]) -> tuple[s
     if not (isinstance(names, tuple) and all(name in sources for name in names) and len({*names}) == len(names)):
         raise ConfigError(f"critic_sources of a network: expected a tuple of fields out of {list(sources)}, got {names!r}")
     for method in ("actor", "critic") if names else ():
-        if not callable(getattr(type(network), method, None)):
+        if not has_method(network, method):
             raise ConfigError(f"critic_sources of a network: expected a method {method}() of its class, got none")
     return names
+
+
+def has_method(network: nn.Module, name: str) -> bool:
+    """True if the class of a network defines a method; a submodule may have the same name."""
+    return callable(getattr(type(network), name, None))
 
 
 def takes_parts(network: nn.Module) -> bool:

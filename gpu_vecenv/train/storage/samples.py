@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from gpu_vecenv.train.policies.contract import Inputs, Observation
+from gpu_vecenv.train.policies.contract import Inputs, Observation, apply, wide
+
+
+class Sequences(NamedTuple):
+    """L consecutive steps of b samples, for ``Policy.evaluate_sequence()``.
+
+    What does not count is replaced, so that it has finite results and gradients: agents that do not count observe zeros, all
+    their choices are allowed and their action is 0, as are all inputs of a world without one that counts.
+    """
+
+    inputs: Inputs
+    """Their axes are (L, b) in place of B; without a state."""
+    action: Tensor
+    """int32 or float32, ``(L, b[, a][, k])``."""
+    episode_end: Tensor
+    """bool (L, b[, a]), see ``Samples``."""
 
 
 @dataclass
@@ -93,6 +108,29 @@ class Samples:
         critic = None if self.critic is None else self.critic[at]
         return Inputs(obs, mask, critic, state, None if self.agent is None else self.agent[at[1]])
 
+    def sequences(self, start: tuple[Tensor, Tensor], length: int) -> Sequences:
+        """Return consecutive steps.
+
+        Args:
+            start: first step and sample of each sequence, each int64 (b,).
+            length: L, steps of a sequence; none may be beyond the rollout's T steps.
+        """
+        first, sample = start
+        at = first + torch.arange(length, device=first.device).unsqueeze(1), sample.expand(length, -1)
+        inputs, action, episode_end = self.chosen(at), self.action[at], self.episode_end[at]
+        if self.all_valid:
+            return Sequences(inputs, action, episode_end)
+        valid = self.valid[at]
+        of_world = valid if valid.dim() == 2 else valid.any(-1)
+
+        def counted(x: Tensor) -> Tensor:
+            return torch.where(wide(of_world, x), x, 0)
+
+        mask = None if inputs.mask is None else inputs.mask | ~valid.unsqueeze(-1)
+        critic = None if inputs.critic is None else counted(inputs.critic)
+        inputs = inputs._replace(obs=apply(inputs.obs, counted), mask=mask, critic=critic)
+        return Sequences(inputs, torch.where(wide(valid, action), action, 0), episode_end)
+
     def place(self, index: Tensor) -> tuple[Tensor, Tensor]:
         """Return the step and the sample of transitions by their indices into the T * B samples, int64 of any shape.
 
@@ -100,13 +138,3 @@ class Samples:
         """
         num_samples = self.reward.shape[1]
         return index // num_samples, index % num_samples
-
-
-def wide(flags: Tensor, like: Tensor) -> Tensor:
-    """Return a view of flags with as many axes as another array, whose first axes they have."""
-    return flags.view(*flags.shape, *[1] * (like.dim() - flags.dim()))
-
-
-def apply(obs: Observation, change: Callable[[Tensor], Tensor]) -> Observation:
-    """Return an observation whose arrays, one or two parts, are changed by a function."""
-    return {name: change(part) for name, part in obs.items()} if isinstance(obs, dict) else change(obs)
