@@ -89,7 +89,8 @@ def _measured_step(policy: Policy, rows: PolicyRows, ppo: PPOConfig, count: int)
         log_prob, value, advantage, target = torch.zeros(4, *lead, dtype=torch.float32, device="cpu")
         place = torch.zeros(2, count, dtype=torch.int64, device="cpu")  # step and sample of each, which PPO keeps meanwhile
         valid = torch.ones(lead, dtype=torch.bool, device="cpu")
-        loss.backward(policy, Minibatch(inputs, action, log_prob, value, advantage, target, valid))
+        batch = Minibatch(inputs, action, log_prob, value, advantage, target, valid)
+        loss.backward(policy.evaluate(inputs, action), batch, policy.name)
         del place
     for parameter in policy.parameters():
         parameter.grad = None

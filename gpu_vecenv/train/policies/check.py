@@ -92,11 +92,12 @@ def _check_sequence(
 ) -> None:
     """Raise ConfigError unless ``sequence()`` returns what a loop over two steps does; some states begin anew between them."""
     shape, rows = tuple(state.shape[len(_rows_of(obs)) :]), _rows_of(obs)
-    steps = (obs, apply(obs, lambda x: x.flip(0)))
-    ends = torch.zeros(len(steps), *rows, dtype=torch.bool, device=state.device)
+    both = apply(obs, lambda x: torch.stack((x, x.flip(0))))
+    ends = torch.zeros(2, *rows, dtype=torch.bool, device=state.device)
     ends[0, 0] = True
     expected, now = [], state
-    for step, end in zip(steps, ends, strict=True):
+    for t, end in enumerate(ends):
+        step = apply(both, lambda x, t=t: x[t])  # type: ignore[misc]
         if critic:
             outputs, after = results_of(network, (step, now), num_outputs, name, "actor", shape)
             results = (outputs, results_of(network, (step, *critic, now), num_outputs, name, "critic", shape), after)
@@ -104,7 +105,6 @@ def _check_sequence(
             results = results_of(network, (step, now), num_outputs, name, None, shape)
         expected.append(results)
         now = torch.where(wide(end, results[2]), 0.0, results[2])
-    both = {part: torch.stack([x[part] for x in steps]) for part in obs} if isinstance(obs, dict) else torch.stack(steps)  # type: ignore[call-overload, arg-type]
     taken = (both, *(torch.stack((x, x)) for x in critic), state, ends)
     found = results_of(network, taken, num_outputs, name, "sequence", shape)
     for what, of_steps, result in zip(("outputs", "value", "states"), zip(*expected, strict=True), found, strict=True):
