@@ -214,7 +214,7 @@ def test_a_registered_network_is_built_by_name():
     weights = [policy.network.body[0].weight for policy in policies]
     assert torch.equal(weights[0], weights[1])
     assert not torch.equal(weights[0], weights[2])
-    assert (seen[0].spans, seen[0].num_outputs) == ((2, 4), 5)
+    assert (seen[0].parts, seen[0].num_outputs) == ((2, 4), 5)
     with pytest.raises(
         ConfigError, match=r"expected one of .*test_networks\.own.*, got 'other'; first import the module that calls"
     ):
