@@ -63,7 +63,7 @@ def test_samples_have_the_state_of_the_env_once_a_world():
 
 def test_all_types_of_fields_can_be_read():
     names = ("seed", "present", "score")
-    config = dataclasses.replace(BEAT, policies={}, policy_map={"left": "random", "right": "one"})
+    config = dataclasses.replace(BEAT, network=None, policies={}, policy_map={"left": "random", "right": "one"})
     trainer = Trainer(config, quiet=True, networks={"one": beat.OneEyed(names)})
     trainer.train(iterations=1)
     state = trainer.env.get_state()
@@ -93,6 +93,7 @@ def test_an_update_calls_the_critic_once_a_world():
 def test_a_critic_of_the_state_equals_one_that_observes_it():
     """In worlds of one agent whose observations show the level, with the same weights at the start."""
     options = {
+        "network": None,
         "policy_map": {"left": "one", "right": "random"},
         "policies": {"one": PolicyConfig(ppo={"normalize_observations": False})},
         "env_kwargs": {**BEAT.env_kwargs, "num_left": 1, "absent": 0.0, "leave": 0.0},

@@ -21,6 +21,17 @@ CALL_LAYERS = call_layers()
 _ACTIVATIONS = {"tanh": nn.Tanh, "relu": nn.ReLU, "elu": nn.ELU}
 
 
+class WorldSpec(NamedTuple):
+    """What networks may know of the worlds of their agents."""
+
+    num_agents: int = 0
+    """Agents in a world, of all policies, for networks that read which one a row is."""
+    policy_agents: int = 1
+    """See ``NetworkSpec.agents``."""
+    sources: Mapping[str, int] = {}
+    """See ``NetworkSpec.sources``."""
+
+
 @dataclass(frozen=True)
 class NetworkSpec:
     """Inputs and outputs of a network.
@@ -58,29 +69,24 @@ class NetworkSpec:
     """Number of outputs: a logit for each choice of each entry of an action, side by side, or a mean for each number of it."""
     sources: Mapping[str, int] = field(default_factory=dict)
     """Fields of the env's state that a critic may read, and their features a world."""
+    agents: int = 1
+    """Agents of the policy in a world; of its first role, if it acts for several."""
+    config: NetworkConfig = NetworkConfig()  # noqa: RUF009  (it cannot be changed)
+    """Options of the policy's network. The built-in network reads all of them, and a registered one what it likes."""
 
     @classmethod
-    def of(cls, group: Group, sources: Mapping[str, int] | None = None) -> NetworkSpec:
+    def of(
+        cls, group: Group, world: WorldSpec = WorldSpec(), config: NetworkConfig = NetworkConfig()  # noqa: B008
+    ) -> NetworkSpec:
         """Return what a network for a group of agents takes and returns."""
         num_outputs = group.num_entries if group.continuous else sum(group.choices)
-        return cls(group.observation, group.shared, num_outputs, sources or {})
+        return cls(group.observation, group.shared, num_outputs, world.sources, world.policy_agents, config)
 
     @property
     def parts(self) -> tuple[int, ...]:
         """Features of the shared part, if there is one, and of the rest."""
         own = math.prod(self.observation.shape)
         return (own,) if self.shared is None else (math.prod(self.shared.shape), own)
-
-
-class WorldSpec(NamedTuple):
-    """What networks may know of the worlds of their agents."""
-
-    num_agents: int = 0
-    """Agents in a world, of all policies, for networks that read which one a row is."""
-    policy_agents: int = 1
-    """Agents of the policy in a world."""
-    sources: Mapping[str, int] = {}
-    """See ``NetworkSpec``."""
 
 
 def state_shape_of(network: nn.Module) -> tuple[int, ...] | None:
