@@ -123,7 +123,7 @@ def _inputs(policy: Policy, rows: PolicyRows, count: int) -> tuple[Inputs, tuple
     else:
         obs = like(obs, lead, len(lead))
     mask = None if inputs.mask is None else like(inputs.mask, lead, len(lead)).logical_not_()
-    critic = sum(rows.rollout.sources[name] for name in policy.critic_sources)
+    critic = sum(rows.sources[name] for name in policy.critic_sources)
     state = policy.state_shape
     return Inputs(
         obs,

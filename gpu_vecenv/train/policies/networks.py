@@ -68,7 +68,8 @@ class NetworkSpec:
     num_outputs: int
     """Number of outputs: a logit for each choice of each entry of an action, side by side, or a mean for each number of it."""
     sources: Mapping[str, int] = field(default_factory=dict)
-    """Fields of the env's state that a critic may read, and their features a world."""
+    """What a critic may read, and its features a world: fields of the env's state, and "observations", those of all agents of the
+    policy side by side, zeros for agents out of the game. A shared part comes once, before the others of its role."""
     agents: int = 1
     """Agents of the policy in a world; of its first role, if it acts for several."""
     config: NetworkConfig = NetworkConfig()  # noqa: RUF009  (it cannot be changed)
