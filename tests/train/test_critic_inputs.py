@@ -6,14 +6,24 @@ from types import SimpleNamespace
 
 import beat
 import pytest
+import role_envs  # noqa: F401  (registers Arena-v0)
 import torch
 from torch import nn
 
-from gpu_vecenv.train import NetworkConfig, PolicyConfig, PPOConfig, TrainConfig, Trainer, evaluate, export_policy
+from gpu_vecenv.train import (
+    NetworkConfig,
+    PolicyConfig,
+    PPOConfig,
+    TrainConfig,
+    Trainer,
+    evaluate,
+    export_policy,
+    register_network,
+)
 from gpu_vecenv.train.config import Storage, resolve
 from gpu_vecenv.train.errors import ConfigError, PolicyMapError
 from gpu_vecenv.train.fused.eligibility import fused_sizes
-from gpu_vecenv.train.runner.memory import training_needs
+from gpu_vecenv.train.runner.memory import _copied, training_needs
 from gpu_vecenv.train.runner.run_state import store_demands
 from gpu_vecenv.train.storage.rollout import Rollout
 
@@ -65,7 +75,7 @@ def test_samples_have_the_state_of_the_env_once_a_world():
 
 def test_all_types_of_fields_can_be_read():
     names = ("seed", "present", "score")
-    config = dataclasses.replace(BEAT, policies={}, policy_map={"left": "random", "right": "one"})
+    config = dataclasses.replace(BEAT, network=None, policies={}, policy_map={"left": "random", "right": "one"})
     trainer = Trainer(config, quiet=True, networks={"one": beat.OneEyed(names)})
     trainer.train(iterations=1)
     state = trainer.env.get_state()
@@ -95,6 +105,7 @@ def test_an_update_calls_the_critic_once_a_world():
 def test_a_critic_of_the_state_equals_one_that_observes_it():
     """In worlds of one agent whose observations show the level, with the same weights at the start."""
     options = {
+        "network": None,
         "policy_map": {"left": "one", "right": "random"},
         "policies": {"one": PolicyConfig(ppo={"normalize_observations": False})},
         "env_kwargs": {**BEAT.env_kwargs, "num_left": 1, "absent": 0.0, "leave": 0.0},
@@ -157,6 +168,68 @@ def test_the_sources_are_all_fields_of_the_state():
     state = trainer.env.get_state()
     assert Rollout.allocate(trainer.env, 1, False).sources == {name: x[0].numel() for name, x in state.items()}
     assert trainer.policies["left"].network.worth.in_features == FEATURES
+
+
+class Joint(nn.Module):
+    """Its critic reads all observations of its agents, and a field."""
+
+    def __init__(self, spec, names):
+        super().__init__()
+        self.critic_sources = names
+        self.acts = nn.Linear(sum(spec.parts), spec.num_outputs)
+        self.worth = nn.Linear(sum(spec.sources[name] for name in names), 1)
+
+    def actor(self, obs):
+        return self.acts(obs)
+
+    def critic(self, obs, inputs):
+        return self.worth(inputs).expand(-1, len(obs) // len(inputs)).flatten()
+
+
+register_network("joint", lambda spec: Joint(spec, ("observations",)))
+register_network("joint and t", lambda spec: Joint(spec, ("t", "observations")))
+
+
+def joint_samples(config, name):
+    trainer = Trainer(dataclasses.replace(config, policies={name: PolicyConfig(module="joint")}), quiet=True)
+    for _ in range(2):
+        trainer.train(iterations=1)
+    return trainer, trainer.parts.rows[name].samples()
+
+
+def test_observations_of_all_agents_are_those_of_the_samples_with_zeros_for_the_dead():
+    trainer, samples = joint_samples(BEAT, "left")
+    own = samples.obs["own"]
+    alive = torch.cat((samples.valid, trainer.parts.collector.alive[None, :, :2] != 0))
+    assert not alive.all() and samples.critic.shape == (7, 4, 4)
+    assert torch.equal(samples.critic, torch.where(alive.unsqueeze(-1), own, 0.0).flatten(2))
+    both = dataclasses.replace(BEAT, policies={"left": PolicyConfig(module="joint and t")})
+    trainer = Trainer(both, quiet=True)
+    trainer.train()
+    samples = trainer.parts.rows["left"].samples()
+    assert torch.equal(samples.critic[-1, :, 0], trainer.env.get_state("t")["t"].float()) and samples.critic.shape == (7, 4, 5)
+    overseer = Trainer(BEAT, quiet=True).parts.rows["left"]
+    assert _copied(trainer.parts.rows["left"]) - _copied(overseer) == samples.critic.nbytes
+
+
+def test_observations_of_agents_that_never_leave_are_a_view_of_the_slab():
+    config = TrainConfig("WarpCartPole-v1", num_envs=4, total_steps=4 * 6 * 4, device="cpu", ppo=BEAT.ppo)
+    trainer, samples = joint_samples(config, "agent")
+    assert samples.critic.data_ptr() == trainer.parts.rollout.groups[0].obs.own.data_ptr()
+    assert torch.equal(samples.critic, samples.obs["own"].flatten(2))
+
+
+def test_observations_of_a_shared_part_come_once_a_world():
+    config = TrainConfig(
+        "Arena-v0", num_envs=6, total_steps=6 * 6 * 4, device="cpu", ppo=BEAT.ppo, env_kwargs={"max_episode_steps": 9}
+    )
+    trainer, samples = joint_samples(config, "blue")
+    own, shared = samples.obs["own"], samples.obs["shared"]
+    assert samples.critic.shape == (7, 6, shared.shape[-1] + own[0, 0].numel())
+    some = samples.valid.any(-1)
+    assert torch.equal(samples.critic[:-1, :, : shared.shape[-1]][some], shared[:-1][some]) and not samples.valid.all()
+    expected = torch.where(samples.valid.unsqueeze(-1), own[:-1], 0.0).flatten(2)
+    assert torch.equal(samples.critic[:-1, :, shared.shape[-1] :], expected)
 
 
 # ---- refused by name ------------------------------------------------------------------------------------------------

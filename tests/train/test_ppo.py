@@ -12,7 +12,7 @@ from ppo_cases import DECAY, GAMMA, PLAIN, T, case, learn, ppo_of, weights
 
 from gpu_vecenv.train.algorithms import ppo_backend as module
 from gpu_vecenv.train.algorithms.ppo import PPO
-from gpu_vecenv.train.storage.samples import apply
+from gpu_vecenv.train.policies.contract import apply
 
 HEADS = {
     "choice": (ACTIONS[0], ()),

@@ -27,13 +27,14 @@ from gpu_vecenv.train import (
     export_policy,
     load_checkpoint,
     register_algorithm,
+    register_network,
     train_many,
 )
 from gpu_vecenv.train.algorithms.contract import Algorithm
 from gpu_vecenv.train.config import resolve
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.fused.eligibility import fused_sizes
-from gpu_vecenv.train.policies.contract import Inputs
+from gpu_vecenv.train.policies.contract import Inputs, Policy
 from gpu_vecenv.train.runner.build import make_env
 from gpu_vecenv.train.runner.evaluation import play
 from gpu_vecenv.train.runner.matches import play_matches
@@ -359,6 +360,11 @@ def networks_that_are_refused():
             outputs, _, new = self(obs, state)
             return outputs, new + 1
 
+    class Late(beat.Counter):
+        def sequence(self, obs, state, episode_end):
+            first = torch.zeros_like(state)
+            return tuple(map(torch.stack, zip(*(self(x, first) for x in obs), strict=True)))
+
     class Adds(beat.Counter):
         def forward(self, obs, state):
             return *super().forward(obs, state)[:2], state.add_(1)
@@ -370,6 +376,7 @@ def networks_that_are_refused():
         "a list": (declares([3]), "state_shape of a network: expected a tuple of positive integers or None, got [3]"),
         "no length": (declares((0,)), "state_shape of a network: expected a tuple of positive integers or None, got (0,)"),
         "another actor": (Acts(5), "expected state of actor() to return what forward() returns"),
+        "another sequence": (Late(5), "expected outputs of sequence() as of a loop over steps, got other numbers"),
         "in place": (Adds(5), "got a change in place"),
     }
 
@@ -418,3 +425,169 @@ def test_an_actor_alone_takes_the_state_too():
         trainer.train()
         found.append({name: x for name, x in tensors_of(trainer).items() if not name.startswith("left/")})
     require_same(*found)
+
+
+# ---- samples of sequences -------------------------------------------------------------------------------------------
+
+
+def collected(config=BEAT, name="left", networks=None):
+    """Return a policy and its samples after two rollouts."""
+    trainer = Trainer(config, quiet=True, networks=networks)
+    for _ in range(2):
+        trainer.parts.collector.collect()
+    return trainer.policies[name], trainer.parts.rows[name].samples()
+
+
+def test_inputs_without_a_state_are_refused_by_name():
+    policy, samples = collected()
+    inputs = samples.steps(samples.obs, slice(0, 7))
+    for call in (policy.value, lambda inputs: policy.evaluate(inputs, samples.action.flatten()),
+                 lambda inputs: policy.outputs(inputs.obs)):  # fmt: skip
+        with pytest.raises(ConfigError, match=r"^policy 'left' has a state: expected Inputs.state of \(3,\) a row, got None"):
+            call(inputs)
+
+
+@pytest.mark.parametrize("name", ["red", "blue"])
+def test_inputs_take_states_of_steps_and_of_transitions(name):
+    """The value of a counter is its count times 0.5. Samples of blue are worlds."""
+    config = dataclasses.replace(ROLES, frozen=(name,), policies={name: PolicyConfig(module="counter")})
+    policy, samples = collected(config, name)
+    rows = samples.reward.shape[1:]
+    state = torch.arange(2.0 * samples.reward[0].numel()).view(2, *rows, 1).expand(-1, *[-1] * len(rows), 3)
+    value = policy.value(samples.steps(samples.obs, slice(3, 5), state=state))
+    assert torch.equal(value.view(2, *rows), 0.5 * state[..., 0])
+    at = torch.tensor([3, 0]), torch.tensor([1, 5])
+    assert torch.equal(policy.value(samples.chosen(at, state[0][at[1]])), 0.5 * state[0][at[1]][..., 0])
+
+
+@pytest.mark.parametrize("name", ["red", "blue"])
+def test_places_may_have_two_axes(name):
+    config = dataclasses.replace(ROLES, frozen=(name,), policies={name: PolicyConfig(module="counter")})
+    _, samples = collected(config, name)
+    steps, sample = torch.tensor([[0, 3], [1, 4], [2, 5]]), torch.tensor([5, 1]).expand(3, -1)
+    both, flat = samples.chosen((steps, sample)), samples.chosen((steps.flatten(), sample.flatten()))
+    assert not samples.valid[steps, sample].all()
+    for one, other in zip(arrays_of(both), arrays_of(flat), strict=True):
+        assert one.shape[:2] == (3, 2) and torch.equal(one.flatten(0, 1), other)
+
+
+def arrays_of(inputs):
+    obs = inputs.obs.values() if isinstance(inputs.obs, dict) else [inputs.obs]
+    return [x for x in (*obs, *inputs[1:]) if x is not None]
+
+
+def starts(samples):
+    """Return the places of the whole rollout as sequences."""
+    num_samples = samples.reward.shape[1]
+    return torch.zeros(num_samples, dtype=torch.int64), torch.arange(num_samples)
+
+
+@pytest.mark.parametrize(("config", "name"), [(BEAT, "left"), (ROLES, "red"), (ROLES, "blue")], ids=["beat", "red", "blue"])
+def test_sequences_of_a_counter_have_the_log_probabilities_of_the_rollout(config, name):
+    """Of the whole rollout, and of segments whose first states are those of the whole."""
+    if config is ROLES:
+        config = dataclasses.replace(ROLES, frozen=(name,), policies={name: PolicyConfig(module="counter")})
+    policy, samples = collected(config, name)
+    whole, after = policy.evaluate_sequence(*samples.sequences(starts(samples), 7), samples.state)
+    valid, ends = samples.valid, samples.episode_end
+    assert not valid.all() and torch.equal(whole.log_prob[valid], samples.log_prob[valid])
+    assert (whole.log_prob[~valid] < 1).all() and after.shape == (*valid.shape, 3)
+    before = torch.cat((samples.state[None], torch.where(ends.unsqueeze(-1), 0.0, after)[:-1]))
+    count = before[valid][:, 0]
+    assert torch.equal(after[valid], torch.stack((count + 1, count, torch.full_like(count, 7.0)), -1))
+    first, sample = torch.tensor([0, 4, 2, 3]), torch.tensor([2, 1, 5, 1])
+    part, of_part = policy.evaluate_sequence(*samples.sequences((first, sample), 3), before[first, sample])
+    for number, (t, column) in enumerate(zip(first, sample, strict=True)):
+        assert torch.equal(part.value[:, number], whole.value[t : t + 3, column])
+        assert torch.equal(part.log_prob[:, number], whole.log_prob[t : t + 3, column])
+        assert torch.equal(of_part[:, number], after[t : t + 3, column])
+
+
+class Leaky(nn.Module):
+    """A recurrent layer whose products with observations ``sequence()`` takes once over all steps."""
+
+    state_shape = (4,)
+
+    def __init__(self, spec, critic_sources=(), shared_parts=False):
+        super().__init__()
+        torch.manual_seed(1)
+        self.critic_sources, self.shared_parts, self.calls = critic_sources, shared_parts, []
+        self.reads, self.keeps = nn.Linear(sum(spec.parts), 4), nn.Linear(4, 4)
+        self.acts, self.worth = nn.Linear(4, spec.num_outputs), nn.Linear(4 + sum(spec.sources[x] for x in critic_sources), 1)
+
+    def read(self, obs):
+        if isinstance(obs, dict):
+            own = obs["own"]
+            obs = torch.cat((obs["shared"].unsqueeze(-2).expand(*own.shape[:-1], -1), own), -1)
+        return self.reads(obs)
+
+    def results(self, hidden, *inputs):
+        if inputs:
+            own = inputs[0].repeat_interleave(hidden.shape[-2] // inputs[0].shape[-2], -2)
+            return self.acts(hidden), self.worth(torch.cat((hidden, own), -1)).squeeze(-1), hidden
+        return self.acts(hidden), self.worth(hidden).squeeze(-1), hidden
+
+    def forward(self, obs, state):
+        return self.results(torch.tanh(self.read(obs) + self.keeps(state)))
+
+    def actor(self, obs, state):
+        hidden = torch.tanh(self.read(obs) + self.keeps(state))
+        return self.acts(hidden), hidden
+
+    def critic(self, obs, *rest):
+        return self.results(torch.tanh(self.read(obs) + self.keeps(rest[-1])), *rest[:-1])[1]
+
+    def sequence(self, obs, *rest):
+        *inputs, state, episode_end = rest
+        self.calls.append(episode_end.shape)
+        states = []
+        for read, end in zip(self.read(obs), episode_end, strict=True):
+            states.append(torch.tanh(read + self.keeps(state)))
+            state = torch.where(end.unsqueeze(-1), 0.0, states[-1])
+        return self.results(torch.stack(states), *inputs)
+
+
+register_network("leaky", Leaky)
+register_network("leaky parts", lambda spec: Leaky(spec, shared_parts=True))
+register_network("leaky critic", lambda spec: Leaky(spec, ("place", "t")))
+
+
+@pytest.mark.parametrize(("name", "module", "shape"), [
+    ("red", "leaky", (3, 6)), ("blue", "leaky", (3, 12)), ("blue", "leaky parts", (3, 6, 2)), ("red", "leaky critic", None),
+])  # fmt: skip
+def test_a_network_runs_a_sequence_in_one_call_as_in_a_loop(name, module, shape):
+    """Results and gradients, also if agents that do not count hold NaN, no allowed choice and an action out of range."""
+    ppo = dataclasses.replace(ROLES.ppo, bootstrap_at_time_limit=False)
+    policies = {name: PolicyConfig(module=module, algorithm="sequences")}
+    config = dataclasses.replace(ROLES, frozen=({"red": "blue", "blue": "red"}[name],), policies=policies, ppo=ppo)
+    policy, samples = collected(config, name)
+    start = torch.tensor([0, 3, 4, 1, 2, 2]), torch.tensor([2, 1, 5, 0, 4, 3])
+    state = torch.rand(*samples.reward[0][start[1]].shape, 4, generator=torch.Generator().manual_seed(0))
+    found = []
+    for evaluate_sequence in (policy.evaluate_sequence, lambda *given: Policy.evaluate_sequence(policy, *given)):
+        for spoiled in (False, True):
+            if spoiled:
+                spoil(samples)
+            policy.network.calls.clear()
+            policy.zero_grad()
+            sequences = samples.sequences(start, 3)
+            evaluated, states = evaluate_sequence(*sequences, state)
+            (evaluated.log_prob * evaluated.value + evaluated.entropy).sum().backward()
+            found.append([*evaluated, states, *(x.grad.clone() for x in policy.parameters())])
+            assert len(policy.network.calls) == (len(found) < 3)
+            assert shape is None or policy.network.calls in ([], [shape])
+    assert not samples.valid.all() and evaluated.value.shape == sequences.episode_end.shape
+    for other in found[1:]:
+        for one, x in zip(found[0], other, strict=True):
+            torch.testing.assert_close(x, one)
+
+
+def spoil(samples):
+    own = samples.obs["own"] if isinstance(samples.obs, dict) else samples.obs
+    own[:-1][~samples.valid] = float("nan")
+    samples.mask[:-1][~samples.valid] = False
+    samples.action[~samples.valid] = 1_000_000
+    if samples.valid.dim() > 2:
+        nobody = ~samples.valid.any(-1)
+        for x in [samples.critic] if samples.critic is not None else [samples.obs["shared"]]:
+            x[:-1][nobody] = float("nan")

@@ -15,8 +15,7 @@ from gpu_vecenv.train.algorithms.loss import Minibatch, PPOLoss, masked_mean, ma
 from gpu_vecenv.train.algorithms.masked_adam import MaskedAdam
 from gpu_vecenv.train.algorithms.ppo import PPO
 from gpu_vecenv.train.algorithms.schedules import DeviceScalars
-from gpu_vecenv.train.policies.contract import Inputs
-from gpu_vecenv.train.storage.samples import apply
+from gpu_vecenv.train.policies.contract import Inputs, apply
 
 EPOCHS = dataclasses.replace(PLAIN, num_epochs=3, num_minibatches=4, learning_rate=0.01, normalize_advantages="rollout")
 
@@ -61,7 +60,9 @@ def test_the_clip_stops_only_gradients_that_increase_the_distance(ratio, advanta
     log_prob = policy.evaluate(inputs, action).log_prob.detach()
     one = torch.ones(1)
     batch = Minibatch(inputs, action, log_prob - math.log(ratio), one, one * advantage, one, one.bool())
-    PPOLoss(dataclasses.replace(PLAIN, value_coef=0.0), torch.tensor(0.0), torch.tensor(0.2)).backward(policy, batch)
+    PPOLoss(dataclasses.replace(PLAIN, value_coef=0.0), torch.tensor(0.0), torch.tensor(0.2)).backward(
+        policy.evaluate(inputs, action), batch, "agent"
+    )
     assert (policy.network.actor_layers[-1].bias.grad.abs().sum().item() > 0) == pushes
 
 
@@ -79,7 +80,7 @@ def test_values_that_are_not_clipped_have_a_gradient():
     gradients = []
     for config in (clipped, free):
         policy.zero_grad()
-        PPOLoss(config, torch.zeros(()), torch.tensor(0.2)).backward(policy, batch)
+        PPOLoss(config, torch.zeros(()), torch.tensor(0.2)).backward(policy.evaluate(Inputs(obs), action), batch, "agent")
         gradients.append(weight.grad.clone())
     torch.testing.assert_close(*gradients)
 
@@ -246,11 +247,11 @@ def test_after_begin_the_first_ratios_are_one(shared):
 
 def test_rollouts_are_evaluated_in_chunks_in_order(monkeypatch):
     one, seen = case(), []
-    want, _ = learn(one, rate=0.0)[0].backend.values(one.samples, one.samples.obs), None
+    want, _ = learn(one, rate=0.0)[0].backend.values(one.samples, False)
     monkeypatch.setattr("gpu_vecenv.train.algorithms.ppo_backend.MAX_CHUNK_ROWS", 3 * WORLDS + 1)
     value = one.policy.value
     one.policy.value = lambda inputs: seen.append(len(inputs.obs)) or value(inputs)
-    torch.testing.assert_close(ppo_of(one).backend.values(one.samples, one.samples.obs), want)
+    torch.testing.assert_close(ppo_of(one).backend.values(one.samples, False)[0], want)
     assert seen == [3 * WORLDS] * 3
     log_prob = one.samples.log_prob.clone()
     ppo_of(one).begin(one.samples)

@@ -7,12 +7,23 @@ import torch
 from policy_cases import ACTIONS, observations, policy_of
 from torch import nn
 
-from gpu_vecenv.train import ConfigError, NetworkConfig, PPOConfig, TrainConfig, Trainer, register_algorithm
+from gpu_vecenv.train import (
+    ConfigError,
+    NetworkConfig,
+    PolicyConfig,
+    PPOConfig,
+    TrainConfig,
+    Trainer,
+    register_algorithm,
+    register_network,
+)
 from gpu_vecenv.train.algorithms.ppo import PPO
+from gpu_vecenv.train.fused.ppo import make_ppo
 from gpu_vecenv.train.policies.contract import Inputs
+from gpu_vecenv.train.policies.networks import FeedForward
 
 CARTPOLE = TrainConfig(
-    "WarpCartPole-v1", num_envs=4, total_steps=4 * 8 * 2, device="cpu", network=NetworkConfig((8,)),
+    "WarpCartPole-v1", num_envs=4, total_steps=4 * 8 * 2, device="cpu",
     ppo=PPOConfig(num_steps=8, num_epochs=1, num_minibatches=2),
 )  # fmt: skip
 
@@ -260,3 +271,73 @@ def test_weights_of_a_type_that_cannot_be_searched_are_refused():
     network.register_buffer("scale", torch.zeros(2).to(torch.float8_e4m3fnuz))
     with pytest.raises(ConfigError, match="network of policy 'agent': expected floats out of .*, got torch.float8_e4m3fnuz"):
         Trainer(CARTPOLE, quiet=True, networks={"agent": network})
+
+
+# ---- options of networks --------------------------------------------------------------------------------------------
+
+
+def test_a_registered_network_reads_the_options_and_the_number_of_agents():
+    seen = {}
+
+    def build(spec):
+        seen[spec.agents] = spec.config
+        return FeedForward(spec, spec.config, torch.Generator())
+
+    register_network("seeing", build)
+    policies = {
+        "tagger": PolicyConfig(module="seeing", network={"hidden_sizes": (9,)}), "runner": PolicyConfig(module="seeing"),
+    }  # fmt: skip
+    config = TrainConfig(
+        "WarpTag-v0", num_envs=2, device="cpu", env_kwargs={"num_taggers": 2, "num_runners": 5},
+        network=NetworkConfig((5,), "relu"), policies=policies,
+    )  # fmt: skip
+    trainer = Trainer(config, quiet=True)
+    assert seen == {2: NetworkConfig((9,), "relu"), 5: NetworkConfig((5,), "relu")}
+    sizes = [trainer.policies[name].network.actor_layers[0].out_features for name in ("tagger", "runner")]
+    assert sizes == [9, 5]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"network": NetworkConfig((7,))}, r"^network.hidden_sizes: expected none, as each policy has a module .* got \(7,\)"),
+        ({"network": NetworkConfig(activation="relu")}, "^network.activation: expected none"),
+        ({"network": NetworkConfig(shared_trunk=True)}, "^network.shared_trunk: expected none"),
+        ({"policies": {"agent": PolicyConfig(network={"hidden_sizes": (7,)})}}, r"^policies\['agent'\]: .* no network.hidden_"),
+    ],
+)
+def test_shapes_that_no_network_reads_are_refused(changes, said, tmp_path):
+    config = dataclasses.replace(CARTPOLE, **changes, out=str(tmp_path / "run"))
+    with pytest.raises(ConfigError, match=said):
+        Trainer(config, quiet=True, networks={"agent": Net()})
+    assert not (tmp_path / "run").exists()
+
+
+def test_shapes_that_something_reads_are_taken():
+    """The deviation of Box actions, another policy's network, or the further networks of an algorithm."""
+    given = TrainConfig("WarpPendulum-v1", num_envs=2, device="cpu", network=NetworkConfig(log_std=-1.0))
+    trainer = Trainer(given, quiet=True, networks={"agent": Wide()})
+    assert trainer.policies["agent"].log_std.item() == -1.0
+    tag = TrainConfig("WarpTag-v0", num_envs=2, device="cpu", network=NetworkConfig((7,)))
+    built = Trainer(tag, quiet=True).policies["tagger"].network
+    trainer = Trainer(tag, quiet=True, networks={"tagger": built})
+    assert trainer.policies["runner"].network.actor_layers[0].out_features == 7
+    seen = []
+
+    def make(policy, options, setup):
+        seen.append(setup.network)
+        return make_ppo(policy, options, setup)
+
+    register_algorithm("further", PPOConfig, make)
+    further = dataclasses.replace(CARTPOLE, ppo=None, algorithm="further", network=NetworkConfig((7,)))
+    Trainer(further, quiet=True, networks={"agent": Net()})
+    assert seen == [NetworkConfig((7,))]
+
+
+class Wide(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(3, 2)
+
+    def forward(self, obs):
+        return self.layer(obs)[:, :1], self.layer(obs)[:, 1]

@@ -11,7 +11,7 @@ from gpu_vecenv.backend.private import run_backward
 from gpu_vecenv.train.algorithms.masked_adam import gradient_scale
 from gpu_vecenv.train.config import PPOConfig
 from gpu_vecenv.train.errors import ConfigError
-from gpu_vecenv.train.policies.contract import Evaluated, Inputs, Policy
+from gpu_vecenv.train.policies.contract import Evaluated, Inputs
 
 RUN_BACKWARD = run_backward()
 
@@ -84,25 +84,29 @@ class PPOLoss:
         # The loss is policy_loss + value_coef value_loss - entropy_coef entropy.
         self.weights = torch.stack((self.zero + 1.0, self.zero + config.value_coef, -entropy_coef))
 
-    def backward(self, policy: Policy, batch: Minibatch) -> Tensor:
+    def backward(self, evaluated: Evaluated, batch: Minibatch, name: str) -> Tensor:
         """Add the gradients of a minibatch's loss, times ``gradient_scale()``, to those of the policy's weights.
 
-        The loss is elementwise in what the policy returns, so its derivatives are written out. Autograd would take three times as
-        many operations for them.
+        The loss is elementwise in the evaluation, so its derivatives are written out. Autograd would take three times as many
+        operations for them.
+
+        Args:
+            evaluated: the policy's evaluation of the minibatch.
+            batch: the minibatch.
+            name: name of the policy, for messages.
 
         Raises:
-            ConfigError: nothing that the policy returns has a gradient.
+            ConfigError: the evaluation has no gradient.
 
         Returns:
             ``TERMS``, float32 (5,), 0 where no transition counts. ``kl`` is Schulman's estimate k3, ``clip_fraction`` the share
             of ratios outside the clip range.
         """
-        evaluated = policy.evaluate(batch.inputs, batch.action)
         with torch.no_grad():
             gradients, terms = self._gradients(evaluated, batch)
         pairs = [(x, gradient) for x, gradient in zip(evaluated, gradients, strict=True) if x.requires_grad]
         if not pairs:
-            raise ConfigError(f"network of policy {policy.name!r}: expected results with gradients, got none")
+            raise ConfigError(f"network of policy {name!r}: expected results with gradients, got none")
         RUN_BACKWARD(tuple(x for x, _ in pairs), tuple(gradient for _, gradient in pairs))
         return terms
 

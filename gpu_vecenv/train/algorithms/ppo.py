@@ -14,7 +14,6 @@ from gpu_vecenv.train.algorithms.masked_adam import MaskedAdam
 from gpu_vecenv.train.algorithms.ppo_backend import Backend, TorchBackend
 from gpu_vecenv.train.algorithms.schedules import DeviceScalars, scalars_at
 from gpu_vecenv.train.config import PPOConfig
-from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.policies.contract import Actor, Policy
 from gpu_vecenv.train.returns.gae import gae
 from gpu_vecenv.train.returns.masks import TransitionMasks
@@ -59,15 +58,7 @@ class PPO(Algorithm):
             device: device of the samples.
             backend: what computes, made from the arguments of ``Backend``.
             schedule_steps: steps of the run after which schedules are at their end.
-
-        Raises:
-            ConfigError: the policy has a state. Minibatches of transitions would take them as independent of earlier steps.
         """
-        if policy.state_shape is not None:
-            raise ConfigError(
-                f"policy {policy.name!r}: PPO learns from single transitions; expected a policy without a state, or an algorithm "
-                f"that learns from sequences, got a state of {policy.state_shape}"
-            )
         self.policy, self.config = policy, config
         self.adam = MaskedAdam(policy.parameters(), config.max_grad_norm)
         self.reward_norm = RewardNorm(shape, config.gamma).to(device) if config.normalize_rewards else None
@@ -112,10 +103,8 @@ class PPO(Algorithm):
         masks = TransitionMasks(samples.valid, samples.episode_end, samples.timed_out, samples.ended)
         if self.reward_norm is not None:
             self.reward_norm.update(samples.reward, masks.valid, masks.episode_end)
-        value = self.backend.values(samples, samples.obs)
-        final_value = None
-        if config.bootstrap_at_time_limit and samples.final_obs is not None:
-            final_value = self.backend.values(samples, samples.final_obs, samples.timed_out)
+        final = config.bootstrap_at_time_limit and samples.final_obs is not None
+        value, final_value = self.backend.values(samples, bool(final))
         scale = None if self.reward_norm is None else self.reward_norm.scale
         return gae(samples.reward, value, final_value, masks, config.gamma, config.gae_lambda, scale)
 

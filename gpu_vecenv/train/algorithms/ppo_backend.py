@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -11,9 +13,9 @@ from torch import Tensor
 from gpu_vecenv.train.algorithms.loss import TERMS, Minibatch, PPOLoss, standardized
 from gpu_vecenv.train.algorithms.masked_adam import MaskedAdam
 from gpu_vecenv.train.algorithms.schedules import DeviceScalars
-from gpu_vecenv.train.algorithms.shuffle import choose, shuffle
+from gpu_vecenv.train.algorithms.shuffle import Transitions, choose, shuffle
 from gpu_vecenv.train.config import PPOConfig
-from gpu_vecenv.train.policies.contract import Actor, Observation, Policy
+from gpu_vecenv.train.policies.contract import Actor, Evaluated, Observation, Policy
 from gpu_vecenv.train.returns.moments import moments
 from gpu_vecenv.train.returns.scan import Advantages
 from gpu_vecenv.train.storage.samples import Samples
@@ -49,13 +51,16 @@ class Backend(ABC):
         """Write the log-probabilities that the actions have now into ``samples.log_prob``."""
 
     @abstractmethod
-    def values(self, samples: Samples, obs: Observation, wanted: Tensor | None = None) -> Tensor:
-        """Return the values of observations, float32 (S, B[, a]).
+    def values(self, samples: Samples, final: bool) -> tuple[Tensor, Tensor | None]:
+        """Return the values of observations, with the weights that acted in the rollout.
 
         Args:
             samples: the policy's samples of a rollout.
-            obs: observations of S steps.
-            wanted: bool (S, B[, a]), False for values that nobody reads and that may be undefined; None: all are wanted.
+            final: also return values of final observations, which samples have.
+
+        Returns:
+            Values before each step and after the last one, float32 (T + 1, B[, a]), and of final observations, float32
+            (T, B[, a]), which may be undefined where ``samples.timed_out`` is False; None for ``final=False``.
         """
 
     @abstractmethod
@@ -125,17 +130,15 @@ class TorchBackend(Backend):
         one, nothing, wanted_steps = torch.ones_like(sums[:1]), torch.zeros_like(sums), torch.zeros_like(sums[0])
         stopped = torch.zeros_like(one, dtype=torch.bool)
         loss = PPOLoss(config, scalars.entropy_coef, scalars.clip_coef)
-        counted = valid.flatten(2).any(-1) if valid.dim() > 2 else valid
-        transitions = choose(counted.flatten(), samples.all_valid)
+        places = self.places(samples)
         for epoch in range(config.num_epochs):
             before = sums.clone()
-            index, used = shuffle(transitions, config.num_minibatches, self.shuffles, epoch + 1)
+            index, used = shuffle(places, config.num_minibatches, self.shuffles, epoch + 1)
             wanted = used.any(1) & ~stopped
             wanted_steps += wanted.sum()
-            for chosen, at, use, mask in zip(index, zip(*samples.place(index), strict=True), used, wanted, strict=True):
-                batch = self._minibatch(samples, at, use, numbers[:, chosen])
+            for (batch, evaluated), mask in zip(self.minibatches(samples, index, used, numbers), wanted, strict=True):
                 self.adam.zero_grad()
-                terms = loss.backward(self.policy, batch)
+                terms = loss.backward(evaluated, batch, self.policy.name)
                 norm, taken = self.adam.step(mask)
                 with_choice = one if batch.choice is None else batch.choice.any().float().view(1)
                 sums += torch.where(taken, torch.cat((terms, norm.view(1), with_choice, one)), nothing)
@@ -146,10 +149,34 @@ class TorchBackend(Backend):
         self.shuffles += config.num_epochs
         return sums, wanted_steps
 
-    def values(self, samples: Samples, obs: Observation, wanted: Tensor | None = None) -> Tensor:
+    def places(self, samples: Samples) -> Transitions:
+        """Return what an epoch shuffles into minibatches: the T * B transitions."""
+        valid = samples.valid.flatten(2).any(-1) if samples.valid.dim() > 2 else samples.valid
+        return choose(valid.flatten(), samples.all_valid)
+
+    def minibatches(
+        self, samples: Samples, index: Tensor, used: Tensor, numbers: Tensor
+    ) -> Iterator[tuple[Minibatch, Evaluated]]:
+        """Yield the minibatches of an epoch, evaluated with the present weights.
+
+        Args:
+            samples: the policy's samples.
+            index: int64 (M, b), indices into ``places()`` of each minibatch.
+            used: bool (M, b), False for places that fill a minibatch up.
+            numbers: float32 (4, T * B[, a]), log-probability, value, advantage and target.
+        """
+        for chosen, at, use in zip(index, zip(*samples.place(index), strict=True), used, strict=True):
+            batch = self._minibatch(samples, at, use, numbers[:, chosen])
+            yield batch, self.policy.evaluate(batch.inputs, batch.action)
+
+    def values(self, samples: Samples, final: bool) -> tuple[Tensor, Tensor | None]:
         """See ``Backend.values()``."""
-        own = obs["own"] if isinstance(obs, dict) else obs
-        chunks = [self.policy.value(samples.steps(obs, steps)) for steps in self._chunks(len(own), samples)]
+        value = self._values(samples, samples.obs, samples.num_steps + 1)
+        return value, self._values(samples, cast(Observation, samples.final_obs), samples.num_steps) if final else None
+
+    def _values(self, samples: Samples, obs: Observation, num_steps: int) -> Tensor:
+        """Return the values of observations of some steps, float32 (num_steps, B[, a])."""
+        chunks = [self.policy.value(samples.steps(obs, steps)) for steps in self._chunks(num_steps, samples)]
         return torch.cat(chunks).view(-1, *samples.reward.shape[1:])
 
     def _chunks(self, num_steps: int, samples: Samples) -> list[slice]:

@@ -64,7 +64,8 @@ def exact_gradient(
     for parameter in exact.parameters():
         parameter.grad = torch.zeros_like(parameter)
     with torch.enable_grad():
-        PPOLoss(config, scalars.entropy_coef.double(), scalars.clip_coef.double()).backward(exact, batch)
+        loss = PPOLoss(config, scalars.entropy_coef.double(), scalars.clip_coef.double())
+        loss.backward(exact.evaluate(batch.inputs, action), batch, policy.name)
     return {name: cast(Tensor, parameter.grad) for name, parameter in exact.named_parameters()}
 
 

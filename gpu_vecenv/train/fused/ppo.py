@@ -9,6 +9,7 @@ from gpu_vecenv.train.algorithms.contract import Setup
 from gpu_vecenv.train.algorithms.ppo import PPO
 from gpu_vecenv.train.algorithms.ppo_backend import TorchBackend
 from gpu_vecenv.train.config import PPOConfig, bootstraps
+from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.fused.eligibility import fused_sizes
 from gpu_vecenv.train.fused.update import FusedBackend
 from gpu_vecenv.train.policies.contract import Policy
@@ -25,7 +26,16 @@ def why_not_fused(policy: Policy, setup: Setup) -> str:
 
 
 def make_ppo(policy: Policy, options: PPOConfig, setup: Setup) -> PPO:
-    """Return the algorithm of a policy; see ``register_algorithm()``."""
+    """Return the algorithm of a policy; see ``register_algorithm()``.
+
+    Raises:
+        ConfigError: the policy has a state. Minibatches of transitions would take them as independent of earlier steps.
+    """
+    if policy.state_shape is not None:
+        raise ConfigError(
+            f"policy {policy.name!r}: PPO learns from single transitions; expected a policy without a state, or an algorithm "
+            f"that learns from sequences, got a state of {policy.state_shape}"
+        )
     options = dataclasses.replace(options, bootstrap_at_time_limit=bootstraps(options.bootstrap_at_time_limit, setup.spec))
     reason = why_not_fused(policy, setup)
     backend = TorchBackend if reason else functools.partial(FusedBackend, shares_gpu=setup.shares_gpu)

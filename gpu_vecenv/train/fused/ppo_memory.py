@@ -89,7 +89,8 @@ def _measured_step(policy: Policy, rows: PolicyRows, ppo: PPOConfig, count: int)
         log_prob, value, advantage, target = torch.zeros(4, *lead, dtype=torch.float32, device="cpu")
         place = torch.zeros(2, count, dtype=torch.int64, device="cpu")  # step and sample of each, which PPO keeps meanwhile
         valid = torch.ones(lead, dtype=torch.bool, device="cpu")
-        loss.backward(policy, Minibatch(inputs, action, log_prob, value, advantage, target, valid))
+        batch = Minibatch(inputs, action, log_prob, value, advantage, target, valid)
+        loss.backward(policy.evaluate(inputs, action), batch, policy.name)
         del place
     for parameter in policy.parameters():
         parameter.grad = None
@@ -122,7 +123,7 @@ def _inputs(policy: Policy, rows: PolicyRows, count: int) -> tuple[Inputs, tuple
     else:
         obs = like(obs, lead, len(lead))
     mask = None if inputs.mask is None else like(inputs.mask, lead, len(lead)).logical_not_()
-    critic = sum(rows.rollout.sources[name] for name in policy.critic_sources)
+    critic = sum(rows.sources[name] for name in policy.critic_sources)
     state = policy.state_shape
     return Inputs(
         obs,

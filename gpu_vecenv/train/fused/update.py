@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import torch
 from torch import Tensor
 
@@ -61,9 +63,10 @@ class FusedBackend(Backend):
         mask = None if samples.mask is None else samples.mask[:-1]
         samples.log_prob.copy_(self.fused.log_prob(Inputs(_rows(samples.obs)[:-1], mask), samples.action))
 
-    def values(self, samples: Samples, obs: Observation, wanted: Tensor | None = None) -> Tensor:
+    def values(self, samples: Samples, final: bool) -> tuple[Tensor, Tensor | None]:
         """See ``Backend.values()``."""
-        return self.fused.values(_rows(obs), wanted)
+        value = self.fused.values(_rows(samples.obs))
+        return value, self.fused.values(_rows(cast(Observation, samples.final_obs)), samples.timed_out) if final else None
 
     @torch.no_grad()
     def learn(self, samples: Samples, scalars: DeviceScalars, estimates: Advantages) -> Tensor:

@@ -14,10 +14,17 @@ from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.policies.agent_ids import AgentIds
 from gpu_vecenv.train.policies.box_scale import BoxScale
 from gpu_vecenv.train.policies.check import results_of
-from gpu_vecenv.train.policies.contract import Acted, Draw, Evaluated, Inputs, Observation, Policy
+from gpu_vecenv.train.policies.contract import Acted, Draw, Evaluated, Inputs, Observation, Policy, apply
 from gpu_vecenv.train.policies.distributions import Categorical, DiagonalGaussian, Distribution, MultiCategorical
 from gpu_vecenv.train.policies.draw import draw_choices, draw_normal
-from gpu_vecenv.train.policies.networks import FeedForward, NetworkSpec, critic_sources_of, network_input, state_shape_of
+from gpu_vecenv.train.policies.networks import (
+    FeedForward,
+    NetworkSpec,
+    critic_sources_of,
+    has_method,
+    network_input,
+    state_shape_of,
+)
 from gpu_vecenv.train.policies.observations import ObservationNorm
 
 
@@ -61,7 +68,7 @@ class ActorCritic(Policy):
         self.state_shape, self.critic_sources = state_shape_of(network), critic_sources_of(network, sources or {})
         self.num_outputs = NetworkSpec.of(group).num_outputs
         # A submodule may be named actor too, but only a method of the class takes observations.
-        self.has_actor, self.has_critic = (callable(getattr(type(network), part, None)) for part in ("actor", "critic"))
+        self.has_actor, self.has_critic, self.has_sequence = (has_method(network, x) for x in ("actor", "critic", "sequence"))
         self.group = group
         self.discrete = isinstance(group.action, spaces.Discrete)
         self.choices, self.masked = tuple(group.choices), group.limited
@@ -122,11 +129,30 @@ class ActorCritic(Policy):
             results = (acted, value) if self.state_shape is None else (acted[0], value, acted[1])
         else:
             results = self._results(inputs.obs, inputs.agent, None, inputs)
-        outputs, value = results[:2]
-        distribution = self.distribution(_as_observed(outputs.float(), inputs.obs, 2), inputs.mask)
+        outputs, value = _as_observed(results[0].float(), inputs.obs, 2), _as_observed(results[1].float(), inputs.obs, 1)
+        return self._scored(outputs, value, inputs.mask, action), results
+
+    def _scored(self, outputs: Tensor, value: Tensor, mask: Tensor | None, action: Tensor) -> Evaluated:
+        """Return the evaluation of actions by outputs and values of the network."""
+        distribution = self.distribution(outputs, mask)
         action = self.normalized_actions(action)
-        value = _as_observed(value.float(), inputs.obs, 1)
-        return Evaluated(distribution.log_prob(action), distribution.entropy(), value), results
+        return Evaluated(distribution.log_prob(action), distribution.entropy(), value)
+
+    def evaluate_sequence(
+        self, inputs: Inputs, action: Tensor, episode_end: Tensor, state: Tensor
+    ) -> tuple[Evaluated, Tensor]:
+        """See ``Policy.evaluate_sequence()``; a network with ``sequence()`` is called once for all steps."""
+        if self.state_shape is None or not self.has_sequence:
+            return super().evaluate_sequence(inputs, action, episode_end, state)
+        length, shape = len(action), episode_end.shape
+        rows = apply(self._read(apply(inputs.obs, lambda x: x.flatten(0, 1)), None), lambda x: x.unflatten(0, (length, -1)))
+        begun, ends = state, episode_end
+        if isinstance(rows, Tensor) and isinstance(inputs.obs, dict):
+            begun, ends = state.flatten(0, 1), episode_end.flatten(1)
+        taken = (rows, *((inputs.critic,) if self.critic_sources else ()), begun, ends)
+        results = results_of(self.network, taken, self.num_outputs, self.name, "sequence", self.state_shape)
+        outputs, value, states = (x.float().reshape(*shape, *x.shape[ends.dim() :]) for x in results)
+        return self._scored(outputs, value, inputs.mask, action), states
 
     def value(self, inputs: Inputs) -> Tensor:
         """See ``Policy.value()``."""
@@ -156,21 +182,28 @@ class ActorCritic(Policy):
         """Return the state after a step, the last result of a network, in the form of ``Inputs.state``."""
         return results[-1].float().reshape(cast(Tensor, inputs.state).shape)
 
+    def _read(self, obs: Observation, agent: Tensor | None) -> Observation:
+        """Return observations that are not normalised in the form that the network takes."""
+        read = self.normalized(obs)
+        if self.ids is not None:
+            read = self.ids.forward(read, cast(Tensor, agent))
+        return network_input(self.network, read)
+
     def _results(self, obs: Observation, agent: Tensor | None, part: str | None = None, inputs: Inputs | None = None) -> Any:
         """Return what the network, or its method ``part``, returns for observations that are not normalised.
 
         ``inputs`` has what else a network with a state or with inputs of its critic takes.
         """
-        network, read = self.network, self.normalized(obs)
-        if self.ids is not None:
-            read = self.ids.forward(read, cast(Tensor, agent))
-        rows = network_input(network, read)
+        network, rows = self.network, self._read(obs, agent)
         if self.checks_results:
             taken: tuple[Any, ...] = (rows,)
             if self.critic_sources and part == "critic":
                 taken += (cast(Inputs, inputs).critic,)
             if self.state_shape is not None:
-                state = cast(Tensor, cast(Inputs, inputs).state)
+                state = None if inputs is None else inputs.state
+                if state is None:
+                    expected = f"expected Inputs.state of {self.state_shape} a row"
+                    raise ConfigError(f"policy {self.name!r} has a state: {expected}, got None")
                 taken += (state.flatten(0, 1) if isinstance(rows, Tensor) and isinstance(obs, dict) else state,)
             return results_of(network, taken, self.num_outputs, self.name, part, self.state_shape)
         return network(rows) if part is None else getattr(network, part)(rows)

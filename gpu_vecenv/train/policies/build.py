@@ -35,7 +35,7 @@ def make_policy(
         name: name of the policy.
         group: spaces of its agents; ``count`` is their number in a world.
         seed: seed of the run.
-        network: shape of the built-in network, and the first deviation of Box actions.
+        network: shape of the built-in network, which a registered one may read, and the first deviation of Box actions.
         normalize_observations: shift and scale observations that are vectors; images stay as they are.
         module: the user's network, or the name under which it is registered. None builds the built-in one.
         learns: the policy learns by gradients, which some weights of its network must have.
@@ -60,7 +60,7 @@ def make_policy(
         with _TORCHS_GENERATOR, torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(first)
             if isinstance(module, str):
-                module = network_builder(module)(NetworkSpec.of(group, world.sources))
+                module = network_builder(module)(NetworkSpec.of(group, world, network))
             check_network(module, group, name, learns, world)
     normalize = normalize_observations and is_vector(group.observation)
     return ActorCritic(module, group, normalize, network.log_std, name, num_ids, world.sources)

@@ -15,8 +15,15 @@ from torch import Tensor, nn
 from gpu_vecenv.backend.private import version
 from gpu_vecenv.spec.roles import Group
 from gpu_vecenv.train.errors import ConfigError
-from gpu_vecenv.train.policies.contract import Observation
-from gpu_vecenv.train.policies.networks import NetworkSpec, WorldSpec, critic_sources_of, network_input, state_shape_of
+from gpu_vecenv.train.policies.contract import Observation, apply, wide
+from gpu_vecenv.train.policies.networks import (
+    NetworkSpec,
+    WorldSpec,
+    critic_sources_of,
+    has_method,
+    network_input,
+    state_shape_of,
+)
 
 VERSION = version()
 
@@ -58,8 +65,10 @@ def check_network(
         whole = () if sources else results_of(network, (obs, *state), spec.num_outputs, name, None, shape)
         parts = {
             part: results_of(network, (obs, *(critic if part == "critic" else ()), *state), spec.num_outputs, name, part, shape)
-            for part in ("actor", "critic") if callable(getattr(type(network), part, None))
+            for part in ("actor", "critic") if has_method(network, part)
         }  # fmt: skip
+        if state and has_method(network, "sequence"):
+            _check_sequence(network, obs, critic, state[0], spec.num_outputs, name)
         if state and "actor" in parts:
             parts["actor"], parts["state of actor"] = parts["actor"]
     where = _where(name, obs)
@@ -78,6 +87,32 @@ def check_network(
         raise ConfigError(f"network of policy {name!r}: {NOTHING_LEARNS}")
 
 
+def _check_sequence(
+    network: nn.Module, obs: Observation, critic: tuple[Tensor, ...], state: Tensor, num_outputs: int, name: str
+) -> None:
+    """Raise ConfigError unless ``sequence()`` returns what a loop over two steps does; some states begin anew between them."""
+    shape, rows = tuple(state.shape[len(_rows_of(obs)) :]), _rows_of(obs)
+    both = apply(obs, lambda x: torch.stack((x, x.flip(0))))
+    ends = torch.zeros(2, *rows, dtype=torch.bool, device=state.device)
+    ends[0, 0] = True
+    expected, now = [], state
+    for t, end in enumerate(ends):
+        step = apply(both, lambda x, t=t: x[t])  # type: ignore[misc]
+        if critic:
+            outputs, after = results_of(network, (step, now), num_outputs, name, "actor", shape)
+            results = (outputs, results_of(network, (step, *critic, now), num_outputs, name, "critic", shape), after)
+        else:
+            results = results_of(network, (step, now), num_outputs, name, None, shape)
+        expected.append(results)
+        now = torch.where(wide(end, results[2]), 0.0, results[2])
+    taken = (both, *(torch.stack((x, x)) for x in critic), state, ends)
+    found = results_of(network, taken, num_outputs, name, "sequence", shape)
+    for what, of_steps, result in zip(("outputs", "value", "states"), zip(*expected, strict=True), found, strict=True):
+        _require_numbers(result, f"{_where(name, both)}: {what} of sequence()")
+        if not torch.allclose(torch.stack(of_steps), result, rtol=1e-3, atol=1e-4):
+            raise ConfigError(f"{_where(name, both)}: expected {what} of sequence() as of a loop over steps, got other numbers")
+
+
 def results_of(
     network: nn.Module,
     inputs: tuple[Any, ...],
@@ -93,7 +128,8 @@ def results_of(
         inputs: observations in the form that the network takes, and what else it takes; see ``NetworkSpec``.
         num_outputs: see ``NetworkSpec``.
         name: name of its policy, for messages.
-        part: ``actor`` or ``critic``, the method to call in place of the network, which returns one of the two results.
+        part: ``actor`` or ``critic``, the method to call in place of the network, which returns one of the two results, or
+            ``sequence``, which returns all results of several steps.
         state_shape: see ``NetworkSpec``.
 
     Returns:
@@ -113,32 +149,33 @@ def results_of(
         raise ConfigError(f"{_where(name, obs)}: expected {expected}, got {type(error).__name__}: {error}") from error
     if _versions(inputs) != before:
         raise ConfigError(f"{_where(name, obs)}: {CHANGED}")
-    rows = _rows_of(obs)
+    rows, whole = _rows_of(obs, part), part in (None, "sequence")
     outputs = value = results
     with_state = part != "critic" and state_shape is not None
-    if part is None or with_state:
-        if not (isinstance(results, tuple) and len(results) == (part is None) + 1 + with_state):
+    if whole or with_state:
+        if not (isinstance(results, tuple) and len(results) == whole + 1 + with_state):
             raise ConfigError(f"{_where(name, obs)}: expected a tuple {_expected(part, state_shape)}, got {_form(results)}")
         outputs, value = results[:2]
     if with_state and not (isinstance(results[-1], Tensor) and results[-1].shape == (*rows, *(state_shape or ()))):
         _refuse(results[-1], (*rows, *(state_shape or ())), f"{_where(name, obs)}: state")
     if part != "critic" and not (isinstance(outputs, Tensor) and outputs.shape == (*rows, num_outputs)):
-        _refuse(outputs, (*rows, num_outputs), f"{_where(name, obs)}: {'outputs' if part is None else 'actor()'}")
+        _refuse(outputs, (*rows, num_outputs), f"{_where(name, obs)}: {'outputs' if whole else 'actor()'}")
     if part != "actor" and not (isinstance(value, Tensor) and value.shape == rows):
-        _refuse(value, rows, f"{_where(name, obs)}: {'value' if part is None else 'critic()'}")
+        _refuse(value, rows, f"{_where(name, obs)}: {'value' if whole else 'critic()'}")
     return results
 
 
 def _expected(part: str | None, state_shape: tuple[int, ...] | None) -> str:
     """Return the names of the results of a network, or of its method ``part``."""
-    results = {None: "outputs, value", "actor": "outputs", "critic": "value"}[part]
+    results = {"actor": "outputs", "critic": "value"}.get(part or "", "outputs, value")
     results += ", state" if part != "critic" and state_shape is not None else ""
     return f"({results})" if "," in results else results
 
 
-def _rows_of(obs: Observation) -> tuple[int, ...]:
-    """Return the axes of the rows of observations in the form that a network takes, (B,) or (B, a)."""
-    return (obs.shape[0],) if isinstance(obs, Tensor) else tuple(obs["own"].shape[:2])
+def _rows_of(obs: Observation, part: str | None = None) -> tuple[int, ...]:
+    """Return the axes of the rows of observations in the form that a network takes, (B,) or (B, a); of sequences L before."""
+    axes = 2 if part == "sequence" else 1
+    return tuple(obs.shape[:axes] if isinstance(obs, Tensor) else obs["own"].shape[: axes + 1])
 
 
 def _versions(inputs: tuple[Any, ...]) -> int:

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+import torch
 from torch import Tensor, nn
 
 Observation = Tensor | dict[str, Tensor]
 """float32 (B, *shape); for samples of worlds ``{"own": (B, a, *shape)}``, a agents of each of B worlds, and for a role with a
 shared part ``{"shared": (B, S), "own": (B, a, P)}``."""
+
+
+def apply(obs: Observation, change: Callable[[Tensor], Tensor]) -> Observation:
+    """Return an observation whose arrays, one or two parts, are changed by a function."""
+    return {name: change(part) for name, part in obs.items()} if isinstance(obs, dict) else change(obs)
+
+
+def wide(flags: Tensor, like: Tensor) -> Tensor:
+    """Return a view of flags with as many axes as another array, whose first axes they have."""
+    return flags.view(*flags.shape, *[1] * (like.dim() - flags.dim()))
 
 
 class Inputs(NamedTuple):
@@ -31,6 +43,10 @@ class Inputs(NamedTuple):
     agent: Tensor | None = None
     """int32 (B,) or (B, a), number of each row's agent in its world; None if the policy's network does not read it, and for
     ``act()``, which reads it from ``Draw``."""
+
+    def at(self, step: int) -> Inputs:
+        """Return the inputs of one step, of inputs with the axes (L, B) in place of B."""
+        return Inputs(apply(self.obs, lambda x: x[step]), *(None if x is None else x[step] for x in self[1:]))
 
 
 class Evaluated(NamedTuple):
@@ -96,7 +112,8 @@ class Policy(nn.Module, ABC):
     """Shape of the state that the policy takes from step to step for each row, float32; None for a policy without a state. It is
     zeros where an episode or a life begins."""
     critic_sources: tuple[str, ...] = ()
-    """Fields of the env's state that the critic reads beside the observations, once a world; empty for a critic without them."""
+    """Fields of the env's state, or "observations", that the critic reads once a world; empty for a critic that reads what its
+    row observes."""
 
     @abstractmethod
     def act(self, inputs: Inputs, draw: Draw, deterministic: bool = False) -> Acted:
@@ -120,6 +137,29 @@ class Policy(nn.Module, ABC):
     def evaluate_with_state(self, inputs: Inputs, action: Tensor) -> tuple[Evaluated, Tensor]:
         """Return ``evaluate()`` and the state after the step, with gradients; a policy without a state has no such call."""
         raise NotImplementedError(f"policy {self.name!r} has no state")
+
+    def evaluate_sequence(
+        self, inputs: Inputs, action: Tensor, episode_end: Tensor, state: Tensor
+    ) -> tuple[Evaluated, Tensor]:
+        """Evaluate the actions of L consecutive steps, with gradients through the state; see ``Samples.sequences()``.
+
+        Args:
+            inputs: with the axes (L, B) in place of B, and without a state.
+            action: the actions, (L, B, ...).
+            episode_end: bool (L, B) or (L, B, a), True where the state begins anew after the step.
+            state: state before the first step, in the form of ``Inputs.state``.
+
+        Returns:
+            The evaluations, each float32 (L, B) or (L, B, a), and the state after each step, before it begins anew, float32
+            (L, B, *state_shape) or (L, B, a, *state_shape).
+        """
+        evaluations, states = [], []
+        for t in range(len(action)):
+            evaluated, after = self.evaluate_with_state(inputs.at(t)._replace(state=state), action[t])
+            evaluations.append(evaluated)
+            states.append(after)
+            state = torch.where(wide(episode_end[t], after), 0.0, after)
+        return Evaluated(*map(torch.stack, zip(*evaluations, strict=True))), torch.stack(states)
 
     @abstractmethod
     def value(self, inputs: Inputs) -> Tensor:

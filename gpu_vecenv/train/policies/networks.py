@@ -21,6 +21,17 @@ CALL_LAYERS = call_layers()
 _ACTIVATIONS = {"tanh": nn.Tanh, "relu": nn.ReLU, "elu": nn.ELU}
 
 
+class WorldSpec(NamedTuple):
+    """What networks may know of the worlds of their agents."""
+
+    num_agents: int = 0
+    """Agents in a world, of all policies, for networks that read which one a row is."""
+    policy_agents: int = 1
+    """See ``NetworkSpec.agents``."""
+    sources: Mapping[str, int] = {}
+    """See ``NetworkSpec.sources``."""
+
+
 @dataclass(frozen=True)
 class NetworkSpec:
     """Inputs and outputs of a network.
@@ -38,12 +49,16 @@ class NetworkSpec:
 
     **State.** If ``state_shape`` of the network is a tuple of integers, its calls take the state before the step, float32
     (B, *state_shape) or (B, a, *state_shape), as their last argument. ``forward(obs, state)`` and ``actor(obs, state)`` return
-    the state after the step as their last result; ``critic(obs, state)`` returns the value alone.
+    the state after the step as their last result; ``critic(obs, state)`` returns the value alone. The class may define
+    ``sequence(obs, state, episode_end)``, which runs its layers once over L consecutive steps and returns what a loop over
+    ``forward()`` would: outputs (L, B, num_outputs), values (L, B), and the states after each step (L, B, *state_shape).
+    ``episode_end``, bool (L, B), says after which steps the state begins anew with zeros; the states that are returned are those
+    before. ``obs`` has an axis L before its others.
 
     **Inputs of the critic.** If ``critic_sources`` of the network names some of ``sources``, the network has the methods
     ``actor(obs)`` and ``critic(obs, inputs)``, which are called in place of ``forward()``. ``inputs`` is float32 (B, C), the
     features of the sources side by side, not normalised, of B worlds; ``obs`` has the a agents of each of these worlds as rows
-    (B * a, ...), or as worlds with ``shared_parts``. A state comes after the inputs.
+    (B * a, ...), or as worlds with ``shared_parts``. A state comes after the inputs, also in ``sequence()``.
     """
 
     observation: Box
@@ -53,30 +68,26 @@ class NetworkSpec:
     num_outputs: int
     """Number of outputs: a logit for each choice of each entry of an action, side by side, or a mean for each number of it."""
     sources: Mapping[str, int] = field(default_factory=dict)
-    """Fields of the env's state that a critic may read, and their features a world."""
+    """What a critic may read, and its features a world: fields of the env's state, and "observations", those of all agents of the
+    policy side by side, zeros for agents out of the game. A shared part comes once, before the others of its role."""
+    agents: int = 1
+    """Agents of the policy in a world; of its first role, if it acts for several."""
+    config: NetworkConfig = NetworkConfig()  # noqa: RUF009  (it cannot be changed)
+    """Options of the policy's network. The built-in network reads all of them, and a registered one what it likes."""
 
     @classmethod
-    def of(cls, group: Group, sources: Mapping[str, int] | None = None) -> NetworkSpec:
+    def of(
+        cls, group: Group, world: WorldSpec = WorldSpec(), config: NetworkConfig = NetworkConfig()  # noqa: B008
+    ) -> NetworkSpec:
         """Return what a network for a group of agents takes and returns."""
         num_outputs = group.num_entries if group.continuous else sum(group.choices)
-        return cls(group.observation, group.shared, num_outputs, sources or {})
+        return cls(group.observation, group.shared, num_outputs, world.sources, world.policy_agents, config)
 
     @property
     def parts(self) -> tuple[int, ...]:
         """Features of the shared part, if there is one, and of the rest."""
         own = math.prod(self.observation.shape)
         return (own,) if self.shared is None else (math.prod(self.shared.shape), own)
-
-
-class WorldSpec(NamedTuple):
-    """What networks may know of the worlds of their agents."""
-
-    num_agents: int = 0
-    """Agents in a world, of all policies, for networks that read which one a row is."""
-    policy_agents: int = 1
-    """Agents of the policy in a world."""
-    sources: Mapping[str, int] = {}
-    """See ``NetworkSpec``."""
 
 
 def state_shape_of(network: nn.Module) -> tuple[int, ...] | None:
@@ -101,9 +112,14 @@ def critic_sources_of(network: nn.Module, sources: Mapping[str, int]) -> tuple[s
     if not (isinstance(names, tuple) and all(name in sources for name in names) and len({*names}) == len(names)):
         raise ConfigError(f"critic_sources of a network: expected a tuple of fields out of {list(sources)}, got {names!r}")
     for method in ("actor", "critic") if names else ():
-        if not callable(getattr(type(network), method, None)):
+        if not has_method(network, method):
             raise ConfigError(f"critic_sources of a network: expected a method {method}() of its class, got none")
     return names
+
+
+def has_method(network: nn.Module, name: str) -> bool:
+    """True if the class of a network defines a method; a submodule may have the same name."""
+    return callable(getattr(type(network), name, None))
 
 
 def takes_parts(network: nn.Module) -> bool:

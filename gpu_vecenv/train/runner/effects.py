@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
-from gpu_vecenv.train.config import TrainConfig
+from gpu_vecenv.train.config import NetworkConfig, TrainConfig
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.storage.policy_map import is_random
 
 NEEDS = {"evaluation_episodes": "evaluation_interval", "checkpoint_interval": "out", "keep_checkpoints": "out"}
 """Options that have an effect only if another one is given."""
+
+SHAPE = ("hidden_sizes", "activation", "shared_trunk")
+"""Fields of ``NetworkConfig`` that a module of the user cannot see. Builders of registered networks and algorithms other than PPO
+can."""
 
 
 def require_effects(config: TrainConfig) -> None:
@@ -58,3 +62,26 @@ def require_used(config: TrainConfig, policies: Iterable[str]) -> None:
         for group in own.groups():
             if name in used and group != used[name]:
                 raise ConfigError(f"policies[{name!r}]: expected options of its algorithm {used[name]!r}, got some of {group!r}")
+
+
+def require_read(config: TrainConfig, policies: Iterable[str], modules: Collection[str]) -> None:
+    """Check that the shape of networks in a new run's options is that of a network which is built.
+
+    Args:
+        config: the options as given, without those of presets.
+        policies: names of the run's policies.
+        modules: names of the policies whose networks are modules of the user.
+
+    Raises:
+        ConfigError: nothing reads a field of ``network`` that is given.
+    """
+    trained = [name for name in modules if name not in config.frozen and config.algorithm_of(name) != "ppo"]
+    shaped = [name for name in policies if not is_random(name) and (name not in modules or name in trained)]
+    for name in modules:
+        for field in SHAPE:
+            if name not in shaped and field in config.settings_of(name).network:
+                raise ConfigError(f"policies[{name!r}]: expected no network.{field} with a module of networks, got it")
+    for field in SHAPE if config.network is not None and not shaped else ():
+        value = getattr(config.network, field)
+        if value != getattr(NetworkConfig(), field):
+            raise ConfigError(f"network.{field}: expected none, as each policy has a module of networks, got {value!r}")

@@ -10,7 +10,7 @@ from gpu_vecenv.errors import SequenceError
 from gpu_vecenv.train.algorithms.contract import Algorithm
 from gpu_vecenv.train.config import Precision
 from gpu_vecenv.train.errors import ConfigError
-from gpu_vecenv.train.policies.contract import Policy
+from gpu_vecenv.train.policies.contract import Policy, apply
 from gpu_vecenv.train.returns.episodes import EpisodeStats
 from gpu_vecenv.train.returns.metrics import mean_metrics
 from gpu_vecenv.train.runner.collector import Collector
@@ -19,7 +19,7 @@ from gpu_vecenv.train.runner.metric_rows import MetricRows
 from gpu_vecenv.train.runner.schedule_table import ScheduleTable
 from gpu_vecenv.train.runner.torch_settings import in_precision
 from gpu_vecenv.train.storage.policy_rows import PolicyRows
-from gpu_vecenv.train.storage.samples import Samples, apply
+from gpu_vecenv.train.storage.samples import Samples
 
 EPISODE_METRICS = ("return", "episode_length", "recent_return", "recent_length")
 """Names of what ``EpisodeStats.update()`` returns: over the episodes that ended in a rollout, and over the last ones."""

@@ -121,7 +121,7 @@ def _lasting(policy: Policy, rows: PolicyRows) -> int:
 
 def _copied(rows: PolicyRows) -> int:
     """Return the bytes of a policy's samples that are no views of the rollout."""
-    masks = (4 + may_lack_choice(rows.group)) * rows.rollout.num_steps * math.prod(rows.shape)
+    masks = (4 + may_lack_choice(rows.group)) * rows.rollout.num_steps * math.prod(rows.shape) + rows.copied_critic
     if len(rows.spans) == 1 and rows.spans[0].agents * rows.spans[0].num_worlds == _length(rows.spans[0].rows):
         return masks
     return masks + sum(

@@ -106,7 +106,7 @@ def make_policies(
         given: Any = networks[name] if name in networks else config.settings_of(name).module
         network = config.network_of(name)
         own.with_ids = network.agent_ids
-        world = WorldSpec(own.num_agents, own.spans[0].agents, own.rollout.sources)
+        world = WorldSpec(own.num_agents, own.spans[0].agents, own.sources)
         policies[name] = make_policy(name, own.group, config.seed, network, normalize, given, name in learn, world)
         own.keep_states(policies[name].state_shape)
     return {name: policy.to(device) for name, policy in policies.items()}
@@ -127,8 +127,8 @@ def store_demands(rows: Mapping[str, PolicyRows], policies: Mapping[str, Policy]
     for name, demands in storage.items():
         if policies[name].critic_sources and demands.final_obs:
             raise ConfigError(
-                f"policy {name!r}: its critic reads the env's state, which is that of the next episode after a time limit; "
-                f"expected {demands.without_final_obs}"
+                f"policy {name!r}: its critic reads the env's state, or all observations, which are those of the next episode "
+                f"after a time limit; expected {demands.without_final_obs}"
             )
         rows[name].with_final_obs = demands.final_obs
         rows[name].read_critic(policies[name].critic_sources)

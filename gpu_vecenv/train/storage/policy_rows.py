@@ -24,6 +24,9 @@ from gpu_vecenv.train.storage.slabs import GroupSlabs, Observations
 if TYPE_CHECKING:
     from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
 
+OBSERVATIONS = "observations"
+"""Source of critics: the observations of all agents of a policy, once a world. A field of this name takes its place."""
+
 Form = Literal["rows", "worlds", "worlds of one row"]
 """Samples of a policy: rows, or worlds of ``a`` rows, or worlds of one row if the policy's spans differ in ``a``."""
 
@@ -106,13 +109,14 @@ class PolicyRows:
         with_ids: True if samples have the numbers of agents, because the policy's network reads them.
         with_final_obs: True if samples have final observations, because the policy's algorithm reads them.
         states: states of the rows; None for a policy without a state.
+        critic_sources: what the critic reads, see ``Policy.critic_sources``.
     """
 
     def __init__(self, spans: Sequence[AgentSpan], group: Group, rollout: Rollout, num_agents: int) -> None:
         self.spans, self.rollout = tuple(spans), rollout
         self.num_agents, self.with_ids, self.with_final_obs = num_agents, False, False
         self.states: RowStates | None = None
-        self._critic: Tensor | None = None
+        self.critic_sources: tuple[str, ...] = ()
         form: Form = "rows"
         if group.shared is not None:
             form = "worlds" if len({span.agents for span in spans}) == 1 else "worlds of one row"
@@ -158,9 +162,53 @@ class PolicyRows:
         counts = [span.agents for span in self.spans]
         if len({*counts}) > 1:
             raise PolicyMapError(f"critic_sources: expected a policy with equal numbers of agents of each role, got {counts}")
-        self._critic = self.rollout.add_critic(names)
+        self.critic_sources = names
+        if fields := self._fields:
+            self.rollout.add_critic(fields)
         self._take_form("worlds", self.group)
         self.keep_states(None if self.states is None else self.states.shape)
+
+    @property
+    def sources(self) -> dict[str, int]:
+        """Inputs that a critic of the policy may name, and their features a world; see ``NetworkSpec.sources``."""
+        features = sum(span.agents * span.slabs.obs.own[0, 0].numel() for span in self.spans)
+        features += sum(shared[0, 0].numel() for shared in (span.slabs.obs.shared for span in self.spans) if shared is not None)
+        return {**self.rollout.sources, OBSERVATIONS: self.rollout.sources.get(OBSERVATIONS, features)}
+
+    @property
+    def _fields(self) -> tuple[str, ...]:
+        """Fields of the env's state that the critic reads."""
+        return tuple(name for name in self.critic_sources if name in self.rollout.sources)
+
+    @property
+    def copied_critic(self) -> int:
+        """Bytes of the inputs of the critic that samples copy, at most: all of them if observations are among them."""
+        if self._fields == self.critic_sources:
+            return 0
+        features = sum(self.sources[name] for name in self.critic_sources)
+        return 4 * (self.rollout.num_steps + 1) * len(self.rollout.alive_start) * features
+
+    def _critic_inputs(self) -> Tensor:
+        """Return the inputs of the critic, once a world, float32 (T + 1, N, C)."""
+        rollout, fields = self.rollout, self._fields
+        if fields == self.critic_sources:
+            return rollout.critic[fields]
+        slabs = rollout.critic[fields].split([rollout.sources[name] for name in fields], 2) if fields else ()
+        parts = dict(zip(fields, slabs, strict=True))
+        return self._beside([parts[name] if name in parts else self._all_observed() for name in self.critic_sources], 2)
+
+    def _all_observed(self) -> Tensor:
+        """Return the observations of all agents of the policy, with zeros for agents out of the game, float32 (T + 1, N, C)."""
+        rollout, found = self.rollout, []
+        for span in self.spans:
+            obs, shared = span.by_world(span.slabs.obs.own, 1, span.group_rows).flatten(3), span.slabs.obs.shared
+            if rollout.alive_next is not None:
+                alive = torch.cat((rollout.alive_start.unsqueeze(0), rollout.alive_next))
+                alive = alive.narrow(2, span.first_agent + span.members.lo, span.agents)
+                obs = torch.where(alive.unsqueeze(-1), obs, 0.0)
+                shared = None if shared is None else torch.where(alive.any(2, keepdim=True), shared.flatten(2), 0.0)
+            found += [obs.flatten(2)] if shared is None else [shared.flatten(2), obs.flatten(2)]
+        return self._beside(found, 2)
 
     @property
     def num_samples(self) -> int:
@@ -231,7 +279,7 @@ class PolicyRows:
             all_valid=rollout.alive_next is None,
             choice=choice,
             state=None if self.states is None else self.states.first,
-            critic=None if self._critic is None else self._beside([self._critic] * len(spans), 1),
+            critic=self._beside([self._critic_inputs()] * len(spans), 1) if self.critic_sources else None,
         )
 
     def masks(self) -> TransitionMasks:

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from gpu_vecenv.train.policies.contract import Inputs, Observation
+from gpu_vecenv.train.policies.contract import Inputs, Observation, apply, wide
+
+
+class Sequences(NamedTuple):
+    """L consecutive steps of b samples, for ``Policy.evaluate_sequence()``.
+
+    What does not count is replaced, so that it has finite results and gradients: agents that do not count observe zeros, all
+    their choices are allowed and their action is 0, as are all inputs of a world without one that counts.
+    """
+
+    inputs: Inputs
+    """Their axes are (L, b) in place of B; without a state."""
+    action: Tensor
+    """int32 or float32, ``(L, b[, a][, k])``."""
+    episode_end: Tensor
+    """bool (L, b[, a]), see ``Samples``."""
 
 
 @dataclass
@@ -50,8 +65,7 @@ class Samples:
     weight in the terms of a policy. None if each transition has a choice."""
     state: Tensor | None = None
     """float32 (B[, a], *state_shape), the policy's state before step 0. Before step t + 1 it has zeros where ``episode_end[t]``,
-    and
-    elsewhere the state after step t. None for a policy without a state."""
+    and elsewhere the state after step t. None for a policy without a state."""
     critic: Tensor | None = None
     """float32 (T + 1, B, C), inputs of the critic, once a world; None if it has none beside the observations."""
 
@@ -60,28 +74,63 @@ class Samples:
         """T."""
         return self.reward.shape[0]
 
-    def steps(self, obs: Observation, steps: slice, with_mask: bool = False) -> Inputs:
-        """Return the inputs of some steps, their steps and samples as one axis; by default without masks."""
+    def steps(self, obs: Observation, steps: slice, with_mask: bool = False, state: Tensor | None = None) -> Inputs:
+        """Return the inputs of some steps, their steps and samples as one axis; by default without masks.
+
+        Args:
+            obs: observations of all steps, such as ``obs`` or ``final_obs``.
+            steps: S of them.
+            with_mask: also return masks.
+            state: float32 (S, B[, a], *state_shape), states of the policy at these steps; None for a policy without a state.
+        """
         mask = self.mask[steps].flatten(0, 1) if with_mask and self.mask is not None else None
         chosen = apply(obs, lambda x: x[steps].flatten(0, 1))
         critic = None if self.critic is None else self.critic[steps].flatten(0, 1)
-        if self.agent is None:
-            return Inputs(chosen, mask, critic)
-        num_rows = len(chosen["own"] if isinstance(chosen, dict) else chosen)
-        return Inputs(chosen, mask, critic, agent=self.agent.repeat(num_rows // len(self.agent), *[1] * (self.agent.dim() - 1)))
+        agent = None
+        if self.agent is not None:
+            num_rows = len(chosen["own"] if isinstance(chosen, dict) else chosen)
+            agent = self.agent.repeat(num_rows // len(self.agent), *[1] * (self.agent.dim() - 1))
+        return Inputs(chosen, mask, critic, None if state is None else state.flatten(0, 1), agent)
 
-    def chosen(self, at: tuple[Tensor, Tensor]) -> Inputs:
-        """Return the inputs of transitions by their steps and samples, each int64 (b,).
+    def chosen(self, at: tuple[Tensor, Tensor], state: Tensor | None = None) -> Inputs:
+        """Return the inputs of transitions.
 
         Agents that do not count observe zeros here, and all their choices are allowed: gradients of NaN would be NaN for all.
+
+        Args:
+            at: their steps and samples, each int64 (b,) or with further axes, which the inputs then have in place of b.
+            state: float32 (b[, a], *state_shape), states of the policy before them; None for a policy without a state.
         """
         obs, mask = apply(self.obs, lambda x: x[at]), None if self.mask is None else self.mask[at]
         if isinstance(obs, dict):  # only then a sample that counts may hold agents that do not
-            valid, own = self.valid[at].unsqueeze(-1), obs["own"]
-            obs = {**obs, "own": torch.where(valid.view(*valid.shape, *[1] * (own.dim() - 3)), own, 0.0)}
-            mask = None if mask is None else mask | ~valid
+            valid = self.valid[at]
+            obs = {**obs, "own": torch.where(wide(valid, obs["own"]), obs["own"], 0.0)}
+            mask = None if mask is None else mask | ~valid.unsqueeze(-1)
         critic = None if self.critic is None else self.critic[at]
-        return Inputs(obs, mask, critic, agent=None if self.agent is None else self.agent[at[1]])
+        return Inputs(obs, mask, critic, state, None if self.agent is None else self.agent[at[1]])
+
+    def sequences(self, start: tuple[Tensor, Tensor], length: int) -> Sequences:
+        """Return consecutive steps.
+
+        Args:
+            start: first step and sample of each sequence, each int64 (b,).
+            length: L, steps of a sequence; none may be beyond the rollout's T steps.
+        """
+        first, sample = start
+        at = first + torch.arange(length, device=first.device).unsqueeze(1), sample.expand(length, -1)
+        inputs, action, episode_end = self.chosen(at), self.action[at], self.episode_end[at]
+        if self.all_valid:
+            return Sequences(inputs, action, episode_end)
+        valid = self.valid[at]
+        of_world = valid if valid.dim() == 2 else valid.any(-1)
+
+        def counted(x: Tensor) -> Tensor:
+            return torch.where(wide(of_world, x), x, 0)
+
+        mask = None if inputs.mask is None else inputs.mask | ~valid.unsqueeze(-1)
+        critic = None if inputs.critic is None else counted(inputs.critic)
+        inputs = inputs._replace(obs=apply(inputs.obs, counted), mask=mask, critic=critic)
+        return Sequences(inputs, torch.where(wide(valid, action), action, 0), episode_end)
 
     def place(self, index: Tensor) -> tuple[Tensor, Tensor]:
         """Return the step and the sample of transitions by their indices into the T * B samples, int64 of any shape.
@@ -90,8 +139,3 @@ class Samples:
         """
         num_samples = self.reward.shape[1]
         return index // num_samples, index % num_samples
-
-
-def apply(obs: Observation, change: Callable[[Tensor], Tensor]) -> Observation:
-    """Return an observation whose arrays, one or two parts, are changed by a function."""
-    return {name: change(part) for name, part in obs.items()} if isinstance(obs, dict) else change(obs)
