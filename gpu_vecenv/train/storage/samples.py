@@ -117,7 +117,7 @@ class Samples:
             length: L, steps of a sequence; none may be beyond the rollout's T steps.
         """
         first, sample = start
-        at = first + torch.arange(length, device=first.device).unsqueeze(1), sample.expand(length, -1)
+        at = first + torch.arange(length, dtype=torch.int64, device=first.device).unsqueeze(1), sample.expand(length, -1)
         inputs, action, episode_end = self.chosen(at), self.action[at], self.episode_end[at]
         if self.all_valid:
             return Sequences(inputs, action, episode_end)
