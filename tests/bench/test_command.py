@@ -209,6 +209,7 @@ def test_modes_with_tables_of_their_own_have_files_of_their_own(modes, name):
     assert default_file(modes, "cuda") == Path(f"benchmarks/results/{name}_cuda.json")
 
 
+@pytest.mark.slow
 def test_start_up_is_measured_with_both_caches(tmp_path):
     made = run(tmp_path, "--envs", "cartpole", "--sizes", "2", "--modes", "startup", "--rounds", "1")
     cold, warm = made["rows"]

@@ -40,7 +40,15 @@ LIBRARIES = {"skrl.md": "skrl", "rl_games.md": "rl_games", "rsl_rl.md": "rsl_rl"
              "benchmarl.md": "benchmarl"}  # fmt: skip
 
 
-@pytest.mark.parametrize("block", PYTHON, ids=lambda b: f"{b.path.name}:{b.line}")
+LONG = ("sb3-contrib.md",)
+"""Pages whose blocks take longest."""
+
+
+def marked(block):
+    return pytest.param(block, marks=[pytest.mark.slow] if block.path.name in LONG else [])
+
+
+@pytest.mark.parametrize("block", map(marked, PYTHON), ids=lambda b: f"{b.path.name}:{b.line}")
 def test_python_block_runs(block, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     if block.path.name in LIBRARIES:

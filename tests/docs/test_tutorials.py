@@ -11,8 +11,8 @@ from tools.docs.tutorials import FOLDER, MAX_BYTES, TUTORIALS, normal, number_of
 PAGE = FOLDER / "README.md"
 
 
-LONG = ("8", "9", "10", "11")
-"""Numbers of the notebooks that take longest: runs of many sizes, and training of envs from the real world."""
+LONG = ("7", "8", "9", "10", "11")
+"""Numbers of the notebooks that take longest: other trainers, runs of many sizes, and training of envs from the real world."""
 
 
 def marked(path):

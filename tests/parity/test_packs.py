@@ -126,7 +126,11 @@ def test_parameters_of_each_world_give_the_same_bits(backend):
 
 
 @pytest.mark.parametrize(
-    ("name", "dtypes"), [("WarpCartPole-v1", ("int64", "uint8", "int8", "int16")), ("WarpAcrobot-v1", ("int64", "uint8"))]
+    ("name", "dtypes"),
+    [
+        ("WarpCartPole-v1", ("int64", "uint8", "int8", "int16")),
+        pytest.param("WarpAcrobot-v1", ("int64", "uint8"), marks=pytest.mark.slow),
+    ],
 )
 def test_actions_of_every_dtype_give_the_same_bits(name, dtypes, backend):
     expected = compare(backend, SPECS[name], num_envs=70, max_episode_steps=30)
