@@ -68,8 +68,8 @@ class Evolution(Algorithm):
         generator = torch.Generator("cpu").manual_seed(setup.seed % 2**63)
         self.table = torch.randn(TABLE, generator=generator, dtype=torch.float32, device="cpu").to(device)
         self.generation = torch.zeros((), dtype=torch.int64, device=device)
-        # Of each row: sum of the returns of whole episodes, their number, the return so far of the present episode, and 1 if that
-        # episode began with these weights.
+        # Scores of each row: sum of returns of whole episodes, their number, the return so far of the present episode, and 1 if
+        # that episode began with these weights.
         self.scores = torch.zeros(4, rows, dtype=torch.float32, device=device)
         self.candidates = torch.zeros(rows, sum(x.numel() for x in self.weights), dtype=torch.float32, device=device)
         self._draw()

@@ -41,16 +41,16 @@ def ways(case: Case, device: str) -> dict[str, Maker]:
 
 def training_ways(case: Case, device: str) -> dict[str, Maker]:
     """Makers of starts of training, up to the end of the first iteration (cold and warm) and up to a trained policy (warm)."""
-    made: dict[str, Maker] = {}
+    makers: dict[str, Maker] = {}
     for way, chosen in WAYS[device.partition(":")[0]].items():
         options = {"env_id": case.env, "num_envs": case.worlds, "env_kwargs": case.params, "device": device, **chosen}
         first, whole = ["train", 1, options], ["train", None, options | TO_THE_END]
-        made |= {
+        makers |= {
             f"{way}_first_iteration_cold": functools.partial(_subject, first, "iterated", True),
             f"{way}_first_iteration_warm": functools.partial(_subject, first, "iterated", False),
             f"{way}_trained_warm": functools.partial(_subject, whole, "trained", False),
         }
-    return made
+    return makers
 
 
 def _subject(words: Sequence[Any], last: str, cold: bool) -> Subject:

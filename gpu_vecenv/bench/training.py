@@ -42,10 +42,10 @@ WAYS: dict[str, dict[str, Any]] = {
 
 def ways(setting: Setting, device: str) -> dict[str, Maker]:
     """Makers of iterations by kernels, graph and precision, and of several runs side by side; on the CPU of the only way."""
-    made: dict[str, Maker] = {way: functools.partial(_one, setting, way, device) for way in WAYS}
+    makers: dict[str, Maker] = {way: functools.partial(_one, setting, way, device) for way in WAYS}
     if device == "cpu":
-        return {"eager": made["eager"]}
-    return {**made, f"fused_{RUNS}_runs": functools.partial(_many, setting, device)}
+        return {"eager": makers["eager"]}
+    return {**makers, f"fused_{RUNS}_runs": functools.partial(_many, setting, device)}
 
 
 def require_way(trainer: Trainer) -> None:
@@ -102,8 +102,8 @@ class RunsInTurn:
     def __init__(self, configs: Sequence[TrainConfig], device: str) -> None:
         self._device, self._stop, self._streams = device, StopRequest(), Streams()
         self._open = ExitStack()
-        made = {f"seed-{each.seed}": (each, functools.partial(Trainer, each, quiet=True, shares_gpu=True)) for each in configs}
-        self.runs = [OneOfMany(name, config, make) for name, (config, make) in made.items()]
+        makers = {f"seed-{each.seed}": (each, functools.partial(Trainer, each, quiet=True, shares_gpu=True)) for each in configs}
+        self.runs = [OneOfMany(name, config, make) for name, (config, make) in makers.items()]
         for run in self.runs:
             self._open.callback(run.close)
             if not run.begin(self._streams, self._stop):

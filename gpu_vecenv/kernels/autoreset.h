@@ -1,5 +1,5 @@
-// What a step does to the episode of a world, as one function of values. Every path calls it: worlds in memory, register worlds,
-// packs, and the rollout of the learner.
+// The effect of a step on the episode of a world, as one function of values. Every path calls it: worlds in memory, register
+// worlds, packs, and the rollout of the learner.
 #pragma once
 #include "target/target.h"
 

@@ -1,4 +1,4 @@
-"""What a step does to an episode, compared with the rules of Gymnasium's modes, stated one by one."""
+"""The effect of a step on an episode, compared with the rules of Gymnasium's modes, stated one by one."""
 
 import ctypes
 import itertools

@@ -22,7 +22,7 @@ CPU = torch.device("cpu")
 
 
 def by_public_calls(make, *args):
-    """What a function of ``private`` returns if every private name is missing."""
+    """Result of a function of ``private`` if every private name is missing."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(private, "_find", lambda module, name, public: public)
         patch.setattr(private, "_has", lambda value, *names: False)

@@ -20,7 +20,7 @@ from gpu_vecenv.train.storage.samples import Samples
 
 @dataclass(frozen=True)
 class Setup:
-    """What a run gives the algorithm of a policy, beside the policy and the options."""
+    """Parts of a run that the algorithm of a policy gets, beside the policy and the options."""
 
     rows: PolicyRows
     """Rows of the policy: the spaces of its agents are ``rows.group``, the shape of a step's samples is ``rows.shape``."""

@@ -1,4 +1,4 @@
-"""What computes for PPO: log-probabilities, values, and the epochs of an update."""
+"""Back ends of PPO, which compute log-probabilities, values and the epochs of an update."""
 
 from __future__ import annotations
 
@@ -95,8 +95,7 @@ class TorchBackend(Backend):
         advantage, target, value = estimates
         # Rows of one array, so that a minibatch takes them in one operation.
         numbers = torch.stack((samples.log_prob, value, advantage, target)).flatten(1, 2)
-        found = moments(numbers[2:].flatten(1).t(), valid.flatten())
-        mean, var, count = of_choice = found
+        mean, var, count = of_choice = moments(numbers[2:].flatten(1).t(), valid.flatten())
         if choice is not None:
             of_choice = moments(numbers[2].view(-1, 1), choice.flatten())
         if config.normalize_advantages == "rollout":

@@ -37,9 +37,9 @@ def choose(valid: Tensor, all_valid: bool = False) -> Transitions:
     """
     if all_valid:
         return Transitions(valid)
-    found = Transitions(valid.contiguous(), valid.cumsum(0, dtype=torch.int32), torch.empty_like(valid, dtype=torch.int32))
-    _launch("gv_choose", found, len(valid))
-    return found
+    transitions = Transitions(valid.contiguous(), valid.cumsum(0, dtype=torch.int32), torch.empty_like(valid, dtype=torch.int32))
+    _launch("gv_choose", transitions, len(valid))
+    return transitions
 
 
 def shuffle(transitions: Transitions, num_minibatches: int, seed: Tensor, number: int = 0) -> tuple[Tensor, Tensor]:

@@ -14,7 +14,7 @@ from gpu_vecenv.train.errors import ConfigError
 
 
 class Storage(NamedTuple):
-    """What an algorithm reads of a rollout, beside what each rollout holds."""
+    """Arrays that an algorithm reads of a rollout, beside those that each rollout holds."""
 
     final_obs: bool = False
     """Observations of the steps that end an episode, as ``Samples.final_obs``."""
@@ -33,7 +33,7 @@ def bootstraps(option: bool | None, spec: EnvSpec) -> bool:
 
 
 class AlgorithmConfig:
-    """What a run asks the options of any algorithm; a frozen dataclass derives from this class and defines both fields."""
+    """Options that each algorithm has; a frozen dataclass derives from this class and defines both fields."""
 
     num_steps: int
     """Rollout length T: steps of every world between two updates."""

@@ -20,11 +20,11 @@ FORMER_EXECUTORS: Mapping[str, Mapping[str, Any]] = {
 def refuse_former(options: Mapping[str, object]) -> None:
     """Raise ConfigError for ``executor`` among options; the error names what takes its place."""
     if "executor" in options:
-        given = options["executor"]
-        now = FORMER_EXECUTORS.get(given, {}) if isinstance(given, str) else {}
-        stands = f" ({', '.join(f'{name}={value!r}' for name, value in now.items())} stands for {given!r})" if now else ""
+        executor = options["executor"]
+        now = FORMER_EXECUTORS.get(executor, {}) if isinstance(executor, str) else {}
+        stands = f" ({', '.join(f'{name}={value!r}' for name, value in now.items())} stands for {executor!r})" if now else ""
         expected = f"kernels ('auto', 'torch' or 'fused') and graph (True or False) in its place{stands}"
-        raise ConfigError(f"executor: expected {expected}, got {abbreviated(given)}")
+        raise ConfigError(f"executor: expected {expected}, got {abbreviated(executor)}")
 
 
 def renamed(options: Any) -> Any:

@@ -1,6 +1,6 @@
 """Bytes that PPO takes on its device beside policies and rollouts.
 
-What networks take in an update is measured on the CPU with a few samples: it grows linearly with their number.
+The memory of networks in an update is measured on the CPU with a few samples: it grows linearly with their number.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ GROUP_ROWS = 16
 """Rows of a group of 32 lanes in a tile."""
 
 STAGES, STAGE_ROWS, MOST_SUMS = 4, 64, 32768
-"""Of a team that sums a part of the gradient of a split network: stages, of which some are on their way while another is
+"""Numbers of a team that sums a part of the gradient of a split network: stages, of which some are loaded while another is
 multiplied; rows of a stage; and most sums, 128 for each of 256 lanes."""
 
 LARGEST_HALF = float(np.finfo(np.float16).max)

@@ -22,7 +22,7 @@ _ACTIVATIONS = {"tanh": nn.Tanh, "relu": nn.ReLU, "elu": nn.ELU}
 
 
 class WorldSpec(NamedTuple):
-    """What networks may know of the worlds of their agents."""
+    """Facts about the worlds of a policy's agents that networks may read."""
 
     num_agents: int = 0
     """Agents in a world, of all policies, for networks that read which one a row is."""
@@ -68,8 +68,9 @@ class NetworkSpec:
     num_outputs: int
     """Number of outputs: a logit for each choice of each entry of an action, side by side, or a mean for each number of it."""
     sources: Mapping[str, int] = field(default_factory=dict)
-    """What a critic may read, and its features a world: fields of the env's state, and "observations", those of all agents of the
-    policy side by side, zeros for agents out of the game. A shared part comes once, before the others of its role."""
+    """Sources that a critic may read, and their features a world: fields of the env's state, and "observations", those of all
+    agents of the policy side by side, zeros for agents out of the game. A shared part comes once, before the others of its
+    role."""
     agents: int = 1
     """Agents of the policy in a world; of its first role, if it acts for several."""
     config: NetworkConfig = NetworkConfig()  # noqa: RUF009  (it cannot be changed)

@@ -184,7 +184,7 @@ class Rollout:
 
     @property
     def alive_last(self) -> Tensor:
-        """Who is alive after the last step, bool (N, A); ``begin()`` copies it to ``alive_start``."""
+        """Agents that are alive after the last step, bool (N, A); ``begin()`` copies it to ``alive_start``."""
         return self.alive_start if self.alive_next is None else self.alive_next[-1]
 
     def begin(self) -> None:

@@ -14,7 +14,7 @@ from gpu_vecenv.train.policies.contract import Inputs, Observation, apply, wide
 class Sequences(NamedTuple):
     """L consecutive steps of b samples, for ``Policy.evaluate_sequence()``.
 
-    What does not count is replaced, so that it has finite results and gradients: agents that do not count observe zeros, all
+    Numbers that do not count are replaced, so that results and gradients are finite: agents that do not count observe zeros, all
     their choices are allowed and their action is 0, as are all inputs of a world without one that counts.
     """
 
