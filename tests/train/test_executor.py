@@ -149,7 +149,7 @@ FUSED = {
 @pytest.mark.parametrize("game", FUSED)
 def test_fused_kernels_train_like_torch_and_repeat_their_bits(game):
     runs = [Trainer(dataclasses.replace(FUSED[game], **WAYS[name]), quiet=True) for name in ("graph", "fused", "fused")]
-    assert runs[1].spans.not_fused == {}
+    assert runs[1].parts.not_fused == {}
     metrics = [run.train(iterations=4) for run in runs]
     states = [weights(run) for run in runs]
     assert all(torch.equal(x, states[2][name]) for name, x in states[1].items())
