@@ -5,7 +5,7 @@ Cases are the twelve configurations. Ways to play are:
 - ``exact``: the best episode by value iteration without a discount, and the lowest barrier of any path;
 - ``random``: actions drawn at random;
 - ``trained``: the preset; on a GPU with more worlds and steps. The likeliest actions are played, from the usual start;
-- ``trained from everywhere``: the same, but about half of the episodes of the training start in cells that are drawn at random
+- ``trained from everywhere``: the same, but a share of the episodes of the training start in cells that are drawn at random
   from those that cost little, so that the policy also learns what to do beside its path.
 
 Writes ``benchmarks/results/findings_catalysis.json``; then run ``python tools/docs/findings_table.py``.
@@ -33,8 +33,14 @@ PLAYS = ("exact", "random", "trained", "trained from everywhere")
 EPISODES = 64
 """Worlds of random play. Likeliest actions are the same in all worlds, so one world is enough for them."""
 
-WORLDS, STEPS, RATE, LEAST_ENTROPY = 4_096, 400_000_000, 1e-3, 0.01
-"""Worlds of a training on a GPU, their steps in sum, the first learning rate, and the weight of entropy at the end."""
+WORLDS, STEPS, RATE = 4_096, 400_000_000, 1e-3
+"""Worlds of a training on a GPU, their steps in sum, and the first learning rate."""
+
+FAR = ("gas1", "gas2", "surface_double_grids", "gas2_double_grids")
+"""Configurations with long paths, on which a policy needs most of its episodes from the usual start, and less entropy."""
+
+LEAST_ENTROPY = {False: 0.01, True: 0.002}
+"""Weight of entropy at the end of a training on a GPU, by ``case in FAR``."""
 
 UNITS = {1: (64, 64), 2: (128, 128)}
 """Hidden units of a training on a GPU, by the number of atoms."""
@@ -43,14 +49,18 @@ UNITS = {1: (64, 64), 2: (128, 128)}
 STARTS, COST = 10_000, 0.2
 """Random starts of a training from everywhere, and the cost of a cell below which it may be one."""
 
+USUAL_STARTS = {False: 1, True: 9}
+"""Episodes from the usual start for each from a random one in a training from everywhere, by ``case in FAR``."""
+
 
 def start_everywhere(trainer: Trainer) -> None:
-    """Let episodes start in random cells that cost little, and as often in the start of the configuration."""
+    """Let a share of the episodes start in random cells that cost little, the rest in the start of the configuration."""
+    usual = USUAL_STARTS[trainer.config.env_kwargs["configuration"] in FAR]
     params = trainer.env.params
     cells = np.argwhere(rewards(params) > -COST).reshape(-1, atoms(params), 3) + (0, 0, params["z_slab_lower"])
     drawn = cells[np.random.default_rng(trainer.config.seed).integers(len(cells), size=STARTS)]
     drawn = drawn[(drawn != places(params, "final_state")).any(axis=(1, 2))]
-    starts = np.concatenate([drawn, np.repeat(places(params, "initial_state")[None], len(drawn), axis=0)])
+    starts = np.concatenate([drawn, np.repeat(places(params, "initial_state")[None], usual * len(drawn), axis=0)])
     padded = np.concatenate([starts, np.zeros_like(starts[..., :1])], axis=2).astype(np.uint8)
     trainer.env.set_reset_pool({name: padded[:, atom] for atom, name in enumerate(("position", "position2")[: atoms(params)])})
 
@@ -73,7 +83,7 @@ def base(case: str, options: Options) -> TrainConfig:
     config = TrainConfig(ENV, env_kwargs={"configuration": case})
     if options.device == "cpu":
         return config
-    ppo = dataclasses.replace(PRESETS[ENV].ppo, learning_rate=RATE, entropy_coef_final=LEAST_ENTROPY)
+    ppo = dataclasses.replace(PRESETS[ENV].ppo, learning_rate=RATE, entropy_coef_final=LEAST_ENTROPY[case in FAR])
     network = NetworkConfig(UNITS[atoms(SPEC.resolve(config.env_kwargs))])
     return dataclasses.replace(config, num_envs=WORLDS, total_steps=STEPS, ppo=ppo, network=network)
 
