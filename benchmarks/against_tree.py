@@ -89,13 +89,15 @@ def measure(trees: dict[str, PeerProcess], way: dict[str, str], rounds: int, sec
     """
     subjects = {name: process.made(process.request_subject(way)) for name, process in trees.items()}
     calls = {name: calls_to_fill(subject.timed, seconds) for name, subject in subjects.items()}
+    # Launches of many steps have as many as memory allows, and both trees share it, so times are compared for a step.
+    units = {name: 1 if way["mode"] == "training" else subject.steps for name, subject in subjects.items()}
     times: dict[str, list[float]] = {name: [] for name in trees}
     hosts: dict[str, list[float]] = {name: [] for name in trees}
     for turn in range(rounds):
         for name in list(trees)[:: 1 if turn % 2 else -1]:
             reading = subjects[name].timed.read(calls[name])
-            times[name].append(reading.seconds / calls[name])
-            hosts[name].append(reading.host_seconds / calls[name])
+            times[name].append(reading.seconds / calls[name] / units[name])
+            hosts[name].append(reading.host_seconds / calls[name] / units[name])
     for subject in subjects.values():
         subject.close()
     low, high, _ = median_interval(ratios := _ratios(times), CONFIDENCE)
