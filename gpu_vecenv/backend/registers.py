@@ -63,12 +63,12 @@ def choose_limit(report: Callable[[int | None], Report], threads: int) -> int | 
         threads: threads of a block.
     """
     usual = usual_limit(threads)
-    found, best = report(None), None
-    if found.registers < usual or found.local <= FEW:
+    first, best = report(None), None
+    if first.registers < usual or first.local <= FEW:
         return None
     for limit in LARGER:
-        if limit > usual and found.local > 0:
+        if limit > usual and first.local > 0:
             tried = report(limit)
-            if tried.local < found.local:
-                found, best = tried, limit
+            if tried.local < first.local:
+                first, best = tried, limit
     return best

@@ -81,14 +81,14 @@ def kernel_source(spec: EnvSpec | Program) -> str:
     def expand(text: str, path: Path) -> str:
         out = [f'#line 1 "{path}"']
         for number, line in enumerate(text.splitlines(), start=1):
-            found = _INCLUDE.match(line)
+            include = _INCLUDE.match(line)
             if line.strip() == "#pragma once":
                 out.append("")
-            elif found is None:
+            elif include is None:
                 out.append(line)
-            elif found[1] not in written:
-                written.add(found[1])
-                header = _header(spec, found[1], path)
+            elif include[1] not in written:
+                written.add(include[1])
+                header = _header(spec, include[1], path)
                 out += [expand(*header), f'#line {number + 1} "{path}"']
             else:
                 out.append("")
@@ -142,11 +142,11 @@ def _header(spec: EnvSpec | Program, name: str, includer: Path) -> tuple[str, Pa
         return args_header(env), Path(f"{env.name}/args.h")
     if name == "program_args.h" and isinstance(spec, Program):
         return program_header(spec.args), Path(f"{spec.kernel.stem}/program_args.h")
-    own = (env or spec).kernel.parent
-    for folder in (own, KERNEL_FOLDER):
+    of_env = (env or spec).kernel.parent
+    for folder in (of_env, KERNEL_FOLDER):
         if (folder / name).is_file():
             return _read(spec, folder / name), folder / name
-    raise CompileError(f'{spec.name}: {includer} includes "{name}", which is not in {own} or {KERNEL_FOLDER}.')
+    raise CompileError(f'{spec.name}: {includer} includes "{name}", which is not in {of_env} or {KERNEL_FOLDER}.')
 
 
 def content_hash(source: str, *build: str) -> str:

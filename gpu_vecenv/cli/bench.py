@@ -118,9 +118,9 @@ def bench(
     results = Results(out, head | facts | {"clocks_before": clocks(device), "floors": floors})
     with closing(installed_peers):
         peer_modes = [mode for mode in (("env",) if quick else PEER_MODES) if mode in modes]
-        found = {mode: groups(mode, kind, device, envs, sizes, cases, quick) for mode in peer_modes}
-        stepped = [case for case, _ in found.get("env", [])]
-        compared = [case for chosen in found.values() for case, _ in chosen]
+        cases_by_mode = {mode: groups(mode, kind, device, envs, sizes, cases, quick) for mode in peer_modes}
+        stepped = [case for case, _ in cases_by_mode.get("env", [])]
+        compared = [case for chosen in cases_by_mode.values() for case, _ in chosen]
         console.print(f"preparing kernels{f', and other libraries for {len(compared)} cases' if peers else ''}")
         installed_peers.prepare(compared if peers else [], lambda: compile_kernels(stepped, device))
         for mode in modes:
@@ -204,7 +204,7 @@ def groups(
     chosen = [(case, ways(case, device)) for case in choose(cases[kind], envs, sizes, names)]
     if mode == "startup" and not sizes:  # presets have worlds of their own
         chosen += [(case, startup.training_ways(case, device)) for case in choose(START_OF_TRAINING, envs, (), names)]
-    return [(case, {path: way for path, way in made.items() if path in (case.only or made)}) for case, made in chosen]
+    return [(case, {path: way for path, way in makers.items() if path in (case.only or makers)}) for case, makers in chosen]
 
 
 def line(row: dict[str, Any]) -> str:

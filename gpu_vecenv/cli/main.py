@@ -154,15 +154,15 @@ def _algorithm_words(words: Sequence[str]) -> list[str]:
         option, equals, value = word.partition("=")
         if option == "--algorithm" or option.endswith(".algorithm"):
             names.add((value if equals else following).rpartition(":")[2])
-    kept, moved, group = list[str](), list[str](), ""
+    remaining, moved, group = list[str](), list[str](), ""
     for word in words:
         if word.startswith("--"):
             group = word[2:] if word[2:] in names - {"ppo"} else ""
         if not group:
-            kept.append(word)
+            remaining.append(word)
         elif word != f"--{group}":
             moved.append(f"{group}.{word}")
-    return [*kept, "--algorithms", *moved] if moved else kept
+    return [*remaining, "--algorithms", *moved] if moved else remaining
 
 
 def missing_modules(names: Sequence[str]) -> list[str]:

@@ -155,9 +155,9 @@ class Struct:
         self.form: Any = type(name, (ctypes.Structure,), {"__slots__": (), "_fields_": fields})
         self.arrays = {member.name: member for member in members if isinstance(member, Array)}
         self.nested = {member.name: member.struct for member in members if isinstance(member, Nested)}
-        numbers = {member.name for member in members if isinstance(member, Number)}
+        number_names = {member.name for member in members if isinstance(member, Number)}
         for array in self.arrays.values():
-            if unknown := set(re.findall(NAME, array.count or "")) - numbers:
+            if unknown := set(re.findall(NAME, array.count or "")) - number_names:
                 raise SpecError(f"argument {array.name!r}: expected extents of numbers of the struct, got {sorted(unknown)}.")
 
     def parts(self) -> Iterator[Struct]:

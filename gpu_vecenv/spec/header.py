@@ -49,7 +49,7 @@ def _lists(spec: EnvSpec) -> list[str]:
     counts = [_count(spec, role.count) for role in spec.roles]
     firsts = [" + ".join(counts[:number]) or "0" for number in range(len(counts))]  # agents of the roles before
     roles = dict(zip([role.name for role in spec.roles], zip(counts, firsts, strict=True), strict=True))
-    *others, last = roles
+    *leading, last = roles
     by_world = [f"PARAM({p.name}, {C_TYPES[str(p.dtype)]})" for p in spec.params if p.per_world]
     reward = ("agents", "i")  # `agents` is a variable of the functions that use it
     if spec.reward_role:
@@ -60,7 +60,7 @@ def _lists(spec: EnvSpec) -> list[str]:
         *_list("NAMED_STATE(NUMBER, ARRAY)", [name for f in spec.state for name in _names(f)]),
         *_list("PARAMS_BY_WORLD(PARAM)", by_world),
         *_list("ROLES(ROLE)", [f"ROLE({name}, {count}, {first})" for name, (count, first) in roles.items()]),
-        *_list("ROLES_BUT_LAST(ROLE)", [f"ROLE({name}, {roles[name][0]})" for name in others]),
+        *_list("ROLES_BUT_LAST(ROLE)", [f"ROLE({name}, {roles[name][0]})" for name in leading]),
         *_list("LAST_ROLE(ROLE)", [f"ROLE({last})"]),
         *_list("METRICS(METRIC)", [f"METRIC({metric.name}, {metric.reduction})" for metric in spec.metrics]),
         f"#define GV_REWARD_COUNT {reward[0]}  // agents whose mean reward is the reward of a world",

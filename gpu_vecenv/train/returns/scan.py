@@ -75,10 +75,10 @@ def advantages(
     Raises:
         ShapeError, ArrayTypeError, DeviceError: an array does not fit.
     """
-    numbers = {"gamma": gamma, "decay": decay, "max_reward": MAX_REWARD}
+    scalars = {"gamma": gamma, "decay": decay, "max_reward": MAX_REWARD}
     valid, episode_end, timed_out = masks
     arrays = {"value": value, "final_value": final_value, "valid": valid, "episode_end": episode_end, "timed_out": timed_out}
-    call = _call(reward, {"value": (len(reward) + 1,)}, numbers, **arrays)
+    call = _call(reward, {"value": (len(reward) + 1,)}, scalars, **arrays)
     if reward_scale is not None:
         call.set(reward_scale=reward_scale)
     return Advantages(_results(call, "gv_advantages", (3, *reward.shape)))
@@ -124,13 +124,13 @@ def episode_sums(reward: Tensor, valid: Tensor, ended: Tensor, running: Tensor) 
     return _results(call, "gv_episodes", (2, *reward.shape)), finished
 
 
-def _call(reward: Tensor, lead: dict[str, tuple[int, ...]], numbers: dict[str, float], **arrays: Tensor | None) -> Call:
+def _call(reward: Tensor, lead: dict[str, tuple[int, ...]], scalars: dict[str, float], **arrays: Tensor | None) -> Call:
     """Return a call over the rows of a rollout.
 
     Args:
         reward: float32 (T, ...).
         lead: first axes of arrays, by default (T,).
-        numbers: further members.
+        scalars: further members.
         arrays: arrays of shape (*lead, ...).
 
     Raises:
@@ -144,7 +144,7 @@ def _call(reward: Tensor, lead: dict[str, tuple[int, ...]], numbers: dict[str, f
             raise ShapeError(f"returns: {name} must have shape {tuple(wanted)}, got {tuple(array.shape)}.")
         if array is not None and name != "running":  # which is written to
             arrays[name] = array.contiguous()
-    return Call(SCAN, reward.device, steps=shape[0], columns=shape[1:].numel(), **numbers, reward=reward.contiguous(), **arrays)
+    return Call(SCAN, reward.device, steps=shape[0], columns=shape[1:].numel(), **scalars, reward=reward.contiguous(), **arrays)
 
 
 def _results(call: Call, name: str, shape: tuple[int, ...]) -> Tensor:

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 def whole_rollout(env: GpuVectorEnv, rollout: Rollout, actors: Mapping[str, Actor]) -> Callable[[], None] | None:
     """Return what fills a rollout at once, or None if env and actors must be called in every step."""
-    first, *others = actors.values()
+    first, *further = actors.values()
     make = getattr(first, "whole_rollout", None)
-    return None if others or make is None or as_wrapped(env) else make(env, rollout)
+    return None if further or make is None or as_wrapped(env) else make(env, rollout)
 
 
 class Collector:
@@ -47,12 +47,16 @@ class Collector:
             whole: fills all slots at once, as the actors would step by step.
         """
         self.env, self.rollout, self.whole = env, rollout, whole
-        self.step_views = [(policies[name], own.step_views(span, env)) for name, own in rows.items() for span in own.spans]
+        self.step_views = [
+            (policies[name], policy_rows.step_views(span, env))
+            for name, policy_rows in rows.items()
+            for span in policy_rows.spans
+        ]
         self.actions = [self._actions(t) for t in range(rollout.num_steps)]
         self.limited = [slabs for slabs in rollout.groups if slabs.limits is not None]
         self.alive = alive_field(env)
         self._critic = critic_copies(env, rollout)
-        self._states = {name: own.states for name, own in rows.items() if own.states is not None}
+        self._states = {name: policy_rows.states for name, policy_rows in rows.items() if policy_rows.states is not None}
         self._t = torch.as_tensor(env.worlds.state.fields["t"], device=env.device).unsqueeze(1)
         self._slots = as_wrapped(env) or env.worlds.outputs
         rollout.bind(env)
@@ -115,12 +119,12 @@ class Collector:
 
     def state_dict(self) -> dict[str, object]:
         """Return the state to save between two rollouts."""
-        kept = {group.role: slabs.kept() for group, slabs in zip(self.env.layout.groups, self.rollout.groups, strict=True)}
+        by_role = {group.role: slabs.kept() for group, slabs in zip(self.env.layout.groups, self.rollout.groups, strict=True)}
         wrapped = as_wrapped(self.env)
         return {
             "env": dict(self.env.get_state()),
             **({"wrappers": wrapped.wrapper_states()} if wrapped else {}),
-            "roles": kept,
+            "roles": by_role,
             "alive": self.rollout.alive_last.clone(),
             **({"states": {name: states.now.clone() for name, states in self._states.items()}} if self._states else {}),
         }

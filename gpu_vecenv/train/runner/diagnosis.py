@@ -27,9 +27,9 @@ def describe_nonfinite(name: str, policy: Policy, rows: PolicyRows, algorithm: A
     obs = samples.obs if isinstance(samples.obs, dict) else {"": samples.obs}
     slabs: list[tuple[str, Tensor]] = [(f"observation{part and f' ({part})'}", x[:-1]) for part, x in obs.items()]
     slabs += [("action", samples.action.float()), ("reward", samples.reward), ("log-probability", samples.log_prob)]
-    found: tuple[int, str] | None = None
+    earliest: tuple[int, str] | None = None
     for what, slab in slabs:
-        if what == "log-probability" and found is not None:
+        if what == "log-probability" and earliest is not None:
             break  # after the first rollout it depends on statistics of all observations
         bad = ~slab.isfinite() | (slab.abs() > largest) if what.startswith("observation") else ~slab.isfinite()
         axes = min(samples.valid.dim(), slab.dim()) if what != "observation (shared)" else 2
@@ -39,14 +39,14 @@ def describe_nonfinite(name: str, policy: Policy, rows: PolicyRows, algorithm: A
             place = bad.nonzero()[0].tolist()
             index = tuple(place[1:])
             who = world[index].flatten()[0].item(), agent[index].flatten()[0].item()
-            if found is None or place[0] < found[0]:
+            if earliest is None or place[0] < earliest[0]:
                 where = f"{what} of world {who[0]}, agent {who[1]} in step {place[0]} of the rollout"
-                found = place[0], f"{where} is {_excess(slab[tuple(place)], largest)}"
+                earliest = place[0], f"{where} is {_excess(slab[tuple(place)], largest)}"
     # Weights come first, because they spoil actions; statistics come last, because observations spoil them.
     if weights := _not_finite(dict(policy.named_parameters())):
         return f"policy {name!r}: weights {weights} are not finite"
-    if found is not None:
-        return f"policy {name!r}: {found[1]}"
+    if earliest is not None:
+        return f"policy {name!r}: {earliest[1]}"
     if statistics := _not_finite(policy.state_dict()):
         return f"policy {name!r}: {statistics} are not finite"
     if state := _of_algorithm(algorithm):
@@ -57,14 +57,14 @@ def describe_nonfinite(name: str, policy: Policy, rows: PolicyRows, algorithm: A
 def describe_nonfinite_state(name: str, policy: Policy, algorithm: Algorithm | None) -> str:
     """Return a text about a policy and an algorithm that are not finite, without a look at the rollout. It reads the device."""
     nonfinite = _not_finite(policy.state_dict())
-    found = f"{nonfinite} are not finite" if nonfinite else _of_algorithm(algorithm)
-    return f"policy {name!r}: {found or 'a gradient is not finite'}"
+    nonfinite_values = f"{nonfinite} are not finite" if nonfinite else _of_algorithm(algorithm)
+    return f"policy {name!r}: {nonfinite_values or 'a gradient is not finite'}"
 
 
 def _of_algorithm(algorithm: Algorithm | None) -> str:
     """Return a text about numbers of an algorithm's state that are not finite; empty if all are."""
-    found = "" if algorithm is None else _not_finite(dict(_tensors(algorithm.state_dict())))
-    return found and f"{found} of the algorithm's state are not finite"
+    nonfinite = "" if algorithm is None else _not_finite(dict(_tensors(algorithm.state_dict())))
+    return nonfinite and f"{nonfinite} of the algorithm's state are not finite"
 
 
 def _tensors(state: object, path: str = "") -> Iterator[tuple[str, Tensor]]:
@@ -76,12 +76,12 @@ def _tensors(state: object, path: str = "") -> Iterator[tuple[str, Tensor]]:
         yield from _tensors(part, f"{path}/{key}" if path else str(key))
 
 
-def _excess(numbers: Tensor, largest: float) -> str:
+def _excess(values: Tensor, largest: float) -> str:
     """Say what is wrong with numbers of a row."""
-    if not numbers.isfinite().all():
+    if not values.isfinite().all():
         return "not finite"
     return (
-        f"{numbers.abs().max().item():g}, and fused kernels compute with numbers up to {largest:,.0f}: "
+        f"{values.abs().max().item():g}, and fused kernels compute with values up to {largest:,.0f}: "
         "normalise observations, or choose kernels='torch'"
     )
 

@@ -36,7 +36,7 @@ class StopRequest:
         self.received = self.received or signal.Signals(number).name
         self._restore(signal.SIGINT, signal.SIGTERM)
 
-    def _restore(self, *numbers: int) -> None:
-        for number in numbers:
+    def _restore(self, *signal_numbers: int) -> None:
+        for number in signal_numbers:
             if number in self._previous:
                 signal.signal(number, self._previous.pop(number))

@@ -92,8 +92,8 @@ def training_needs(config: ResolvedConfig, layout: Layout, device: torch.device)
     for name in learn:
         count = registered(config.algorithm_of(name)).part("memory")
         setup = setup_of(config, name, rows[name], layout.spec, device)
-        kept, update = (0, 0) if count is None else count(policies[name], options[name], setup)
-        lasting += kept
+        of_algorithm, update = (0, 0) if count is None else count(policies[name], options[name], setup)
+        lasting += of_algorithm
         updates.append(max(update, _observed(rows[name], options[name])))
     needs = {
         "env": env.own_bytes(),
@@ -101,12 +101,13 @@ def training_needs(config: ResolvedConfig, layout: Layout, device: torch.device)
         "networks, optimisers, statistics": sum(
             _lasting(policies[name], rows[name]) for name in policies
         ) + lasting,
-        "samples and update, at most": max(updates) + sum(_copied(own) for own in rows.values()),
+        "samples and update, at most": max(updates) + sum(_copied(policy_rows) for policy_rows in rows.values()),
     }  # fmt: skip
     if config.evaluation_interval is not None:
         played = PlannedEnv(layout, config.evaluation_episodes)
-        own = cast("GpuVectorEnv", played)
-        needs["evaluation"] = played.own_bytes() + bytes_of(Rollout.allocate(own, piece_steps(own), with_final_obs=False))
+        played_env = cast("GpuVectorEnv", played)
+        episodes = Rollout.allocate(played_env, piece_steps(played_env), with_final_obs=False)
+        needs["evaluation"] = played.own_bytes() + bytes_of(episodes)
     return needs
 
 

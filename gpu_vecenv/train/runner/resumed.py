@@ -96,8 +96,8 @@ def require_kept(before: ResolvedConfig, now: ResolvedConfig) -> None:
         ConfigError: an option that a run keeps has another value; the message names it.
     """
     policies = sorted({*before.policies, *now.policies})
-    kept, wanted = _kept(before, policies), _kept(now, policies)
-    for name, value in kept.items():
+    fixed, wanted = _kept(before, policies), _kept(now, policies)
+    for name, value in fixed.items():
         if wanted.get(name, value) != value:
             raise ConfigError(
                 f"{name}: expected {abbreviated(value)}, as in the run that is resumed, got {abbreviated(wanted[name])}; "
@@ -115,7 +115,7 @@ def _kept(config: ResolvedConfig, policies: Iterable[str]) -> dict[str, Any]:
         config: the options.
         policies: names of policies, of which settings of their own are returned, too.
     """
-    kept: dict[str, Any] = {
+    fixed: dict[str, Any] = {
         "env_id": config.env_id.rpartition(":")[2],
         "num_envs": config.num_envs,
         "seed": config.seed,
@@ -128,10 +128,10 @@ def _kept(config: ResolvedConfig, policies: Iterable[str]) -> dict[str, Any]:
         where = f"policies[{policy!r}]." if policy else ""
         algorithm, options = config.algorithm_of(policy), config.options_of(policy)
         fields = ("num_steps", *registered(algorithm).config_class.kept)
-        kept |= {f"{where}{algorithm}.{name}": getattr(options, name) for name in fields}
-        kept |= {f"{where}algorithm": algorithm, f"{where}module": config.settings_of(policy).module}
-        kept |= {f"{where}network.{name}": value for name, value in vars(config.network_of(policy)).items()}
-    return kept
+        fixed |= {f"{where}{algorithm}.{name}": getattr(options, name) for name in fields}
+        fixed |= {f"{where}algorithm": algorithm, f"{where}module": config.settings_of(policy).module}
+        fixed |= {f"{where}network.{name}": value for name, value in vars(config.network_of(policy)).items()}
+    return fixed
 
 
 def move_text(before: str, now: str) -> str:

@@ -59,5 +59,5 @@ class ScheduleTable:
         self._end = first + TABLE_ROWS
 
     def _settings_of(self, iteration: int) -> list[float]:
-        numbers = [x for algorithm in self._algorithms.values() for x in algorithm.scalars_at(iteration * self._steps)]
-        return numbers or [0.0]
+        settings = [x for algorithm in self._algorithms.values() for x in algorithm.scalars_at(iteration * self._steps)]
+        return settings or [0.0]

@@ -93,18 +93,18 @@ class Outputs:
         if self.copy:
             self._last = self.new_kept()
             return self._last
-        kept: Sequence[Array] = self._kept_of(self._persistent_arrays())
-        return kept
+        last_arrays: Sequence[Array] = self._kept_of(self._persistent_arrays())
+        return last_arrays
 
     def for_reset(self, partial: bool) -> OutputArrays:
         """Arrays for a reset. If ``partial``, kernels keep the last observation of worlds that are not reset."""
         if self._slabs:
             self._slot = self._slot if partial else 0
-            kept = self._kept_at(self._slot)
+            last_arrays = self._kept_at(self._slot)
             arrays = list(self._persistent_arrays())
-            for index, array in zip(self._kept_indices, kept, strict=True):
+            for index, array in zip(self._kept_indices, last_arrays, strict=True):
                 arrays[index] = array
-            return self._with_addresses(arrays, kept)
+            return self._with_addresses(arrays, last_arrays)
         return self._new_arrays() if self.fresh else self._with_present_addresses(self._persist())
 
     def for_step(self) -> OutputArrays:
@@ -188,10 +188,10 @@ class Outputs:
         self._slabs, self.fresh, self._slot = flat, False, 0
         if last is not None:
             self._copy_kept(last, self._kept_at(0))
-        own = dict(zip(self.results.shapes, self._persistent_arrays(), strict=True))
+        persistent = dict(zip(self.results.shapes, self._persistent_arrays(), strict=True))
         self._slots = []
         for t in range(len(flat[self.results.kept[0]]) - 1):
-            arrays = own | {name: slab[t + (name in self.results.kept)] for name, slab in flat.items()}
+            arrays = persistent | {name: slab[t + (name in self.results.kept)] for name, slab in flat.items()}
             self._slots.append(self._with_addresses(list(arrays.values()), self._kept_at(t)))
 
     @property
@@ -243,8 +243,8 @@ class Outputs:
         """Slabs by name of the array, from those of a caller by public name and role."""
         names = list(self.results.public)
         if "obs" not in slabs or any(name not in names for name in slabs):
-            others = ", ".join(name for name in names if name != "obs")
-            raise UnknownParameterError(f"bind() needs obs and may take {others}; got {', '.join(slabs) or 'nothing'}.")
+            array_names = ", ".join(name for name in names if name != "obs")
+            raise UnknownParameterError(f"bind() needs obs and may take {array_names}; got {', '.join(slabs) or 'nothing'}.")
         by_index = tuple(self.results.shapes)
         return {
             by_index[index]: slab
