@@ -27,6 +27,7 @@ SHAPES = {
     "WarpGridTag-v0": [{}, {"num_taggers": 1, "use_full_observation": False}, {"num_taggers": 4095}],
     "WarpRice-v0": [{}, {"negotiation_on": True, "observe": "whole"}],
     **{name: [{}] for name in IDS if name not in ("WarpTag-v0", "WarpGridTag-v0", "WarpRice-v0")},
+    "WarpRecall-v0": [{}, {"num_cues": 63}],
     "WarpCartPole-v1": [{}, {"observe_velocity": False}],
     "WarpPendulum-v1": [{}, {"observe_velocity": False}],
     "Town-v0": [{}, {"num_citizens": 1}, {"num_citizens": 1000}],

@@ -29,6 +29,8 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "mountain car, continuous": ("WarpMountainCarContinuous-v0", {"num_envs": 64, "max_episode_steps": 60}),
     "pendulum": ("WarpPendulum-v1", {"num_envs": 64, "max_episode_steps": 60}),
     "pendulum, without velocity": ("WarpPendulum-v1", {"num_envs": 70, "max_episode_steps": 60, "observe_velocity": False}),
+    "recall": ("WarpRecall-v0", {"num_envs": 70, "delay": 20}),
+    "recall, nine cues": ("WarpRecall-v0", {"num_envs": 40, "num_cues": 9, "delay": 3}),
     "grid tag": ("WarpGridTag-v0", {"num_envs": 24, "grid_length": 6, "episode_length": 40}),
     "grid tag, partial observation": (
         "WarpGridTag-v0",

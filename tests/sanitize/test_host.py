@@ -18,6 +18,8 @@ CASES = {
     "cartpole, next step": ("WarpCartPole-v1", 30, {"num_envs": 3, "autoreset_mode": "next_step"}),
     "catalysis": ("WarpCatalysis-v0", 30, {"num_envs": 35, "configuration": "diffusion2d_relaxed", "episode_length": 12}),
     "catalysis, two atoms": ("WarpCatalysis-v0", 30, {"num_envs": 3, "configuration": "check_two_atom_c", "episode_length": 12}),
+    "recall": ("WarpRecall-v0", 30, {"num_envs": 35, "delay": 6}),
+    "recall, next step": ("WarpRecall-v0", 30, {"num_envs": 3, "num_cues": 7, "delay": 2, "autoreset_mode": "next_step"}),
     "small": ("WarpTag-v0", 20, {"num_envs": 3, **SMALL}),
     "agents view": ("WarpTag-v0", 20, {"num_worlds": 3, "view": "agents", **SMALL}),
     "next step": ("WarpTag-v0", 20, {"num_envs": 3, "autoreset_mode": "next_step", **SMALL}),

@@ -40,6 +40,7 @@ CASES = {
     "WarpMountainCar-v0": {"max_episode_steps": 15},
     "WarpMountainCarContinuous-v0": {"max_episode_steps": 15},
     "WarpPendulum-v1": {"max_episode_steps": 15},
+    "WarpRecall-v0": {"delay": 14},
     "Wide-v0": {"max_episode_steps": 15},
 }
 
