@@ -148,7 +148,7 @@ def with_state(memory, action, shared, masked, agent_ids):
 
 
 def play_both(policy, call, shared, masked, agent_ids):
-    """Compare a program, ``call(inputs by name)``, with ``act()`` over 12 steps; each row's episode begins anew in one of them."""
+    """Compare a program, ``call(inputs by name)``, with ``act()`` over 12 steps, in one of which a row's episode begins anew."""
     rows = (7, AGENTS) if shared else (7,)
     generator = torch.Generator().manual_seed(0)
     ours = theirs = torch.zeros(*rows, *policy.state_shape)
@@ -169,7 +169,8 @@ def play_both(policy, call, shared, masked, agent_ids):
             continue
         assert torch.equal(chosen[0], action)
         parts = chosen[1].split(policy.choices, dim=-1)
-        total = sum(part.gather(-1, choice.long()[..., None])[..., 0] for part, choice in zip(parts, action.unbind(-1), strict=True))
+        entries = zip(parts, action.long().unbind(-1), strict=True)
+        total = sum(part.gather(-1, choice.unsqueeze(-1)).squeeze(-1) for part, choice in entries)
         torch.testing.assert_close(total, log_prob, rtol=1e-4, atol=1e-4)
 
 
