@@ -46,7 +46,8 @@ CASES = {
 
 
 def rollouts(env_id, device, whole, num_envs=WORLDS, env_kwargs=None, network=None):
-    """Return the slabs and the state after two rollouts, the second from where the first ended."""
+    """Return the slabs and the state after two rollouts, the second from where the first ended. Networks are feed-forward."""
+    network = network or NetworkConfig()
     config = TrainConfig(
         env_id, num_envs=num_envs, device=device, ppo=PPO, env_kwargs=env_kwargs or {}, network=network, total_steps=10**6
     )
