@@ -26,6 +26,7 @@ IDS: dict[str, dict[str, Any]] = {
     "WarpCovid-v0": _vector("covid"),
     "WarpCatalysis-v0": _vector("catalysis"),
     "WarpRice-v0": _vector("rice"),
+    "WarpRecall-v0": _vector("recall"),
     "WarpCartPole-v1": _single("cartpole", 500, 475.0),
     "WarpAcrobot-v1": _single("acrobot", 500, -100.0),
     "WarpMountainCar-v0": _single("mountain_car", 200, -110.0),

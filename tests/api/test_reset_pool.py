@@ -18,6 +18,7 @@ SHORT = {
     "WarpTag-v0": {"num_taggers": 2, "num_runners": 4, "episode_length": 7},
     "WarpGridTag-v0": {"num_taggers": 3, "grid_length": 9, "episode_length": 7},
     "WarpCatalysis-v0": {"episode_length": 7},
+    "WarpRecall-v0": {"delay": 6},
 }
 POOL_PURPOSE = 0xFFFF << 16  # last word of the counter of a draw from the pool; other draws have purpose << 16 | agent there
 

@@ -52,7 +52,7 @@ def test_single_envs_in_a_stock_vector_env(name, options):
     assert env.action_space == own.action_space
 
 
-@pytest.mark.parametrize("name", [name for name in IDS if name not in (*SINGLES, "WarpCatalysis-v0")])
+@pytest.mark.parametrize("name", [name for name in IDS if name not in (*SINGLES, "WarpCatalysis-v0", "WarpRecall-v0")])
 @pytest.mark.parametrize("mode", ["sync", "async"])
 def test_envs_of_several_agents_raise_an_error_in_sync_and_async_mode(name, mode):
     with pytest.raises(SeveralAgentsError, match=f'use gymnasium.make_vec."{name}".'):

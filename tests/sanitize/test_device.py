@@ -27,6 +27,7 @@ SMALL = ("tagging_distance=0.2", "episode_length=4")
 CASES = {
     "one lane a world": ("WarpCartPole-v1", "12", "num_envs=70", "max_episode_steps=5"),
     "one lane a world, blocks of several warps": ("WarpCartPole-v1", "12", "num_envs=70", "max_episode_steps=5"),
+    "features and choices of a parameter": ("WarpRecall-v0", "12", "num_envs=70", "num_cues=7", "delay=3"),
     "a landscape": ("WarpCatalysis-v0", "12", "num_envs=70", "configuration='diffusion2d_relaxed'", "episode_length=5"),
     "a landscape of two atoms": ("WarpCatalysis-v0", "12", "num_envs=70", "configuration='check_two_atom_c'", "episode_length=5"),
     "worlds packed in a warp": ("WarpTag-v0", "6", "num_envs=37", "num_taggers=2", "num_runners=4", *SMALL),

@@ -164,11 +164,8 @@ class ReferencePPO:
             self.running = np.where(ended[:, None] | ~after, 0.0, self.running)
         return np.clip(t.reward / self.returns.deviation(), -CLIP, CLIP)
 
-    def _advantages(self, t, value):
-        """Return advantages and value targets, each (T, N, a)."""
-        final = None
-        if self.config.bootstrap_at_time_limit:
-            final = self._values(self._inputs(t.final_own, t.final_shared))
+    def _advantages(self, t, value, final):
+        """Return advantages and value targets, each (T, N, a); ``final`` has the values of final observations, if they count."""
         reward, found = self._scaled(t), np.zeros((2, *t.reward.shape))
         for world, agent in np.ndindex(t.reward.shape[1:]):
             at = np.s_[:, world, agent]
@@ -181,8 +178,10 @@ class ReferencePPO:
     def _learn(self, t, orders, progress):
         """Take the steps of an update, and return the metrics."""
         config, inputs = self.config, self._inputs(t.own, t.shared)
-        value = self._values(inputs)
-        advantage, target = self._advantages(t, value)
+        value, final = self._values(inputs), None
+        if config.bootstrap_at_time_limit:
+            final = self._values(self._inputs(t.final_own, t.final_shared))
+        advantage, target = self._advantages(t, value, final)
         explained = 1 - advantage[t.before].var() / target[t.before].var()
         choice = t.before & have_choice(t.mask, self.choices, t.before.shape)
         if config.normalize_advantages == "rollout":

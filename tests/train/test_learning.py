@@ -6,7 +6,7 @@ import pytest
 
 from gpu_vecenv.envs.catalysis.optimum import best_return, lowest_barrier
 from gpu_vecenv.envs.catalysis.spec import SPEC
-from gpu_vecenv.train import TrainConfig, Trainer, evaluate, play
+from gpu_vecenv.train import NetworkConfig, TrainConfig, Trainer, evaluate, play
 from gpu_vecenv.train.config import SMALL_TAG
 
 EPISODES = 256
@@ -29,6 +29,16 @@ def test_cartpole_is_solved(seed, tmp_path):
     result = evaluate(checkpoint, EPISODES, seed=EVALUATION_SEED)
     print(f"seed {seed}: {result}")
     assert result.mean_return["agent"] >= 475.0
+
+
+def test_recall_is_solved_with_a_memory_and_not_without(seed, tmp_path):
+    for memory, hidden in (("gru", ()), ("lstm", ()), (None, (64, 64))):
+        config = TrainConfig("WarpRecall-v0", network=NetworkConfig(hidden, memory=memory), seed=seed, device="cpu")
+        checkpoint = train(config, tmp_path / f"{memory}.pt")
+        result = evaluate(checkpoint, 1024, seed=EVALUATION_SEED)
+        print(f"seed {seed}, {memory}: {result}")
+        share = result.mean_return["agent"]
+        assert share >= 0.95 if memory else abs(share - 0.25) < 0.055  # four standard errors
 
 
 def test_a_policy_finds_the_lowest_barrier_of_a_surface(seed, tmp_path):

@@ -64,6 +64,7 @@ PREVIEWS = {
     "covid": Preview(TrainConfig("WarpCovid-v0"), fps=6, frames=31, every=18, scale=0.57, quality=None),
     "catalysis": Preview(TrainConfig("WarpCatalysis-v0"), fps=12, frames=66, scale=0.54, quality=None),
     "rice": Preview(TrainConfig("WarpRice-v0"), fps=4, scale=0.57, quality=None),
+    "recall": Preview(TrainConfig("WarpRecall-v0"), fps=12, frames=66, seed=3, quality=None),
     "cartpole": Preview(TrainConfig("WarpCartPole-v1"), fps=25, every=2),
     "acrobot": Preview(TrainConfig("WarpAcrobot-v1"), fps=15, frames=80),
     "mountain_car": Preview(TrainConfig("WarpMountainCar-v0"), fps=13, frames=63, every=2),

@@ -7,14 +7,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 from gpu_vecenv.train.config.checks import FLAG, NUMBER, Check, check_fields, integer, one_of
+from gpu_vecenv.train.errors import ConfigError
 
 MAX_WIDTH = 65_536
 _WIDTH = integer(1, MAX_WIDTH)
+DEFAULT_MEMORY_SIZE = 64
 
 
 @dataclass(frozen=True)
 class NetworkConfig:
-    """Shape of a feed-forward actor-critic."""
+    """Shape of the built-in actor-critic, feed-forward or with a memory."""
 
     hidden_sizes: tuple[int, ...] = (64, 64)
     """Width of each hidden layer."""
@@ -26,10 +28,16 @@ class NetworkConfig:
     """Logarithm of the standard deviation of continuous actions at the start."""
     agent_ids: bool = False
     """The built-in network also reads which agent of its world a row is: one input for each agent, 1 for the row's own."""
+    memory: Literal["gru", "lstm"] | None = None
+    """A recurrent layer reads the observation, and its units feed the hidden layers of actor and critic; None: feed-forward."""
+    memory_size: int = DEFAULT_MEMORY_SIZE
+    """Units of the memory."""
 
     def __post_init__(self) -> None:
         """Check ranges."""
         check_fields(self, NETWORK_CHECKS)
+        if self.memory is None and self.memory_size != DEFAULT_MEMORY_SIZE:
+            raise ConfigError(f"memory_size: expected a memory with it, 'gru' or 'lstm', got {self.memory_size} without one")
         object.__setattr__(self, "hidden_sizes", tuple(self.hidden_sizes))
 
 
@@ -42,5 +50,7 @@ NETWORK_CHECKS: Mapping[str, Check] = {
     "shared_trunk": FLAG,
     "log_std": NUMBER,
     "agent_ids": FLAG,
+    "memory": one_of("gru", "lstm").or_none(),
+    "memory_size": _WIDTH,
 }
 """Valid values of each field."""

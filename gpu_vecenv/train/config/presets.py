@@ -139,6 +139,13 @@ PRESETS: dict[str, Preset] = {
         total_steps=20_000,
         ppo=PPOConfig(num_steps=20, num_minibatches=4, learning_rate=5e-3, gamma=0.97, clip_value=False, entropy_coef=0.0),
     ),
+    # A rollout is an episode, and a minibatch has whole ones, so gradients flow from the answer back to the cue.
+    "WarpRecall-v0": Preset(
+        num_envs=128,
+        total_steps=600_000,
+        ppo=PPOConfig(num_steps=65, num_minibatches=4, learning_rate=5e-3, entropy_coef=0.0),
+        network=NetworkConfig(hidden_sizes=(), memory="gru"),
+    ),
     # Many worlds and a large rate need few iterations, which is the shortest way on a GPU.
     "WarpCartPole-v1": Preset(
         num_envs=512,

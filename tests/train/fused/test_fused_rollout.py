@@ -17,6 +17,7 @@ from gpu_vecenv.train.fused.act import FusedPolicy
 from gpu_vecenv.train.fused.eligibility import require_fused
 from gpu_vecenv.train.fused.rollout import whole_rollout
 from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
+from tests.devices import DEVICES
 
 WIDE = EnvSpec(
     name="Wide-v0",
@@ -39,12 +40,14 @@ CASES = {
     "WarpMountainCar-v0": {"max_episode_steps": 15},
     "WarpMountainCarContinuous-v0": {"max_episode_steps": 15},
     "WarpPendulum-v1": {"max_episode_steps": 15},
+    "WarpRecall-v0": {"delay": 14},
     "Wide-v0": {"max_episode_steps": 15},
 }
 
 
 def rollouts(env_id, device, whole, num_envs=WORLDS, env_kwargs=None, network=None):
-    """Return the slabs and the state after two rollouts, the second from where the first ended."""
+    """Return the slabs and the state after two rollouts, the second from where the first ended. Networks are feed-forward."""
+    network = network or NetworkConfig()
     config = TrainConfig(
         env_id, num_envs=num_envs, device=device, ppo=PPO, env_kwargs=env_kwargs or {}, network=network, total_steps=10**6
     )
@@ -87,6 +90,15 @@ def test_one_launch_has_the_bits_of_single_steps(env_id):
     one = rollouts(env_id, "cpu", False, env_kwargs=CASES[env_id])
     torch.manual_seed(0)
     require_equal(rollouts(env_id, "cpu", True, env_kwargs=CASES[env_id]), one)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_one_launch_has_the_bits_of_single_steps_without_velocities(device):
+    hidden, runs = {"observe_velocity": False, "max_episode_steps": 20}, []
+    for whole in (False, True):
+        torch.manual_seed(0)
+        runs.append(rollouts("WarpCartPole-v1", device, whole, env_kwargs=hidden))
+    require_equal(*runs)
 
 
 def test_one_launch_gives_the_metrics_of_the_actions_that_it_took():
