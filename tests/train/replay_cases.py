@@ -114,7 +114,8 @@ class Worlds:
 
 
 def numpy_of(x):
-    return None if x is None else x.cpu().numpy()
+    """Return a copy."""
+    return x.detach().cpu().numpy().copy()
 
 
 class Steps:

@@ -79,7 +79,8 @@ class Replay:
         _require_integer("batch_size", batch_size)
         _require_integer("n_steps", n_steps)
         require(0 <= gamma <= 1, "gamma", "a number from 0 to 1", gamma)
-        require(priority_exponent is None or priority_exponent >= 0, "priority_exponent", "0 or more, or None", priority_exponent)
+        ok = priority_exponent is None or priority_exponent >= 0
+        require(ok, "priority_exponent", "a number of 0 or more, or None", priority_exponent)
         slots, least = math.ceil(size / rows.num_samples), rows.rollout.num_steps + n_steps - 1
         require(
             slots >= least, "replay_size", f"at least {least * rows.num_samples:,} transitions, {least} steps of "
