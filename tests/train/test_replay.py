@@ -10,6 +10,7 @@ import torch
 from dispatched import HostReads
 from replay_cases import Steps, Worlds, numpy_of
 
+import tests.roles  # noqa: F401  (registers Whisper-v0)
 from gpu_vecenv.errors import ArrayTypeError, ShapeError
 from gpu_vecenv.train import (
     CheckpointError,
@@ -139,6 +140,7 @@ RUNS = {
     "rows, worlds": {"policy_map": None},
     "parts of roles": {"policy_map": {"red[1:3]": "red", "red[0:1]": "one", "blue[0:1]": "blue", "blue[1:2]": "two"}},
     "roles of one policy": {"env_id": "Pairs-v0", "policy_map": {"left": "one", "right": "one"}},
+    "flags of effect": {"env_id": "Whisper-v0", "policy_map": None},
 }
 
 
@@ -146,7 +148,7 @@ RUNS = {
 def test_transitions_of_a_run_are_those_of_a_deque(run):
     trainer = Trainer(dataclasses.replace(ARENA, **RUNS[run]), quiet=True)
     for name, rows in trainer.parts.rows.items():
-        replay, steps = Replay(rows, 11 * rows.num_samples, 50, 0.9, 3, "cpu", 3), Steps(11, 3, 0.9)
+        replay, steps = Replay(rows, 11 * rows.num_samples, 50, 0.9, 3, "cpu", 2), Steps(11, 2, 0.9, bool(rows.group.effects))
         for _ in range(4):
             trainer.parts.collector.collect()
             replay.add(rows.samples())
