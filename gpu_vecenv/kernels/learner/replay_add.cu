@@ -51,7 +51,10 @@ GV_FN void gv_mark_tile(const GvArgs& a, const GvLanes& team, gv_i32 tile) {
 // double: counts beyond 2^24, and sums of many priorities.
 GV_FN double gv_sum_of(const GvArgs& a, const double* tree, bool is_mass, gv_i64 node) {
     double sum = 0.0;
-    gv_each_child(a.ring, tree, is_mass, a.at_level, node, [&](gv_i64, double number) { sum += number; });
+    gv_each_child(a.ring, tree, is_mass, a.at_level, node, [&](gv_i64, double number) {
+        sum += number;
+        return false;
+    });
     return sum;
 }
 

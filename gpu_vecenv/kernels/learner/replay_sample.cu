@@ -23,11 +23,12 @@ GV_FN gv_i64 gv_place_of(const GvArgs& a, const double* tree, bool is_mass, doub
         double left = rest;
         bool found = false;
         gv_each_child(a.ring, tree, is_mass, level, node, [&](gv_i64 child, double number) {
-            if (found || !(number > 0.0)) return;
+            if (found || !(number > 0.0)) return found;
             chosen = child;
             rest = left;
             found = left < number;
             left -= number;
+            return found;
         });
         node = chosen;
     }
