@@ -36,8 +36,8 @@ GV_FN bool gv_counts(const GvRing& ring, gv_i64 place) {
     return false;
 }
 
-// Calls take(child, number) for the children of a node in their order, at least until it returns true: a warp goes on until all its
-// lanes are done, so there the loop has no exit. Numbers of level 0 are those of transitions: 1 or the priority if they can be
+// Calls take(child, number) for the children of a node in their order, at least until it returns true: a warp goes on until all
+// its lanes are done, so there the loop has no exit. Numbers of level 0 are those of transitions: 1 or the priority if they can be
 // sampled, else 0.
 template <class Take>
 // double: counts beyond 2^24, and sums of many priorities.
