@@ -30,7 +30,7 @@ class Lanes:
 
     def __init__(self, program, folder):
         flags = (f"-DGV_LANES={program.lanes}", "-pthread")
-        self.library = ctypes.CDLL(str(compile_object(program, LEVELS[-1], folder / "lanes.so", flags)))
+        self.library = ctypes.CDLL(str(compile_object(program, LEVELS[-1], folder / f"lanes{len(list(folder.iterdir()))}.so", flags)))
 
     def launch(self, name, args, teams, small, shared_bytes=0):
         """Run a kernel on lanes."""

@@ -24,7 +24,7 @@ def prepared(one, config, rows=None):
     """Return the kernels for a case, with one minibatch of its rows, and the numbers of all samples."""
     ppo = FusedPPO(one.policy, config, tuple(one.samples.reward.shape[1:]), 0, torch.device("cpu"))
     if rows is not None:
-        ppo.sizes = dataclasses.replace(ppo.sizes, rows=rows)
+        ppo.backend.sizes = dataclasses.replace(ppo.backend.sizes, rows=rows)
     ppo.config = dataclasses.replace(config, num_minibatches=max(1, one.samples.valid.numel() // len(one.index)))
     kernels = ppo.backend._prepared(one.samples, SCALARS)
     columns = torch.stack((one.samples.log_prob, one.value, one.advantage, one.target)).flatten(1)
