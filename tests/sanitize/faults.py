@@ -44,7 +44,6 @@ RACES = {
     "no barrier after walking": Fault(
         HARVEST, "gv_barrier(team);\n    GV_FOR(i, agents) meet", "GV_FOR(i, agents) meet", RACE
     ),
-    "every lane records a metric": Fault(HARVEST, "GV_ONCE number = number ==", "number = number ==", RACE),
     "every lane stores a metric": Fault(
         TOWN, "GV_ONCE a.episode_##name[team.world] = numbers.name;", "a.episode_##name[team.world] = numbers.name;", RACE
     ),
