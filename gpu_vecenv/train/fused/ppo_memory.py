@@ -125,11 +125,13 @@ def _inputs(policy: Policy, rows: PolicyRows, count: int) -> tuple[Inputs, tuple
     mask = None if inputs.mask is None else like(inputs.mask, lead, len(lead)).logical_not_()
     critic = sum(rows.sources[name] for name in policy.critic_sources)
     state = policy.state_shape
+    present = rows.present_agents
     return Inputs(
         obs,
         mask,
         torch.zeros(count, critic, dtype=torch.float32, device="cpu") if critic else None,
         None if state is None else torch.zeros(*lead, *state, dtype=torch.float32, device="cpu"),
+        present=torch.ones(count, present, dtype=torch.bool, device="cpu") if present else None,
     ), lead
 
 
