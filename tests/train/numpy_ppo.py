@@ -111,8 +111,8 @@ def loss_and_gradients(actor, critic, batch, head, clip, value_coef, entropy_coe
 
     Args:
         actor, critic: layers, lists of (weight, bias).
-        batch: dict of arrays of the rows that count: obs, critic_obs if the critic reads others, action, log_prob, value, advantage, target, and choice, False for rows
-            that only the critic learns from.
+        batch: dict of arrays of the rows that count: obs, critic_obs if the critic reads something else, action, log_prob, value,
+            advantage, target, and choice, False for rows that only the critic learns from.
         head: function of the actor's outputs, see ``choices()`` and ``gaussian()``.
         clip, value_coef, entropy_coef, clip_value: settings.
 

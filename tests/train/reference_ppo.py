@@ -1,9 +1,9 @@
 """Whole iterations of PPO in NumPy float64, for comparison. They share no code with the trainer.
 
 Written from Schulman et al. 2017 (arXiv 1707.06347, algorithm 1), with the advantages of Schulman et al. 2016 (arXiv 1506.02438)
-and the optimiser of Kingma & Ba 2015 (arXiv 1412.6980, algorithm 1). A central critic is that of Yu et al. 2022 (arXiv
-2103.01955): V(s) of the whole world, copied here for each agent, with zeros for agents that left (section 5.4). Terms of the loss and their gradients are those of
-``numpy_ppo``. Running statistics are those of all samples, which are kept.
+and the optimiser of Kingma & Ba 2015 (arXiv 1412.6980, algorithm 1). A critic of the world is that of Yu et al. 2022 (arXiv
+2103.01955, algorithm 1 and section 5): its inputs are copied for each agent, and agents that left are zeros in them. Terms of the
+loss and their gradients are those of ``numpy_ppo``. Running statistics are those of all samples, which are kept.
 """
 
 from dataclasses import dataclass
@@ -220,7 +220,8 @@ class ReferencePPO:
         choice = t.before & have_choice(t.mask, self.choices, t.before.shape)
         if config.normalize_advantages == "rollout":
             advantage = standardized(advantage, choice)
-        rows = {"obs": inputs[:-1], "critic_obs": critic_inputs[:-1], "value": value[:-1], "advantage": advantage, "target": target, "choice": choice}
+        rows = {"obs": inputs[:-1], "critic_obs": critic_inputs[:-1], "value": value[:-1], "advantage": advantage}
+        rows |= {"target": target, "choice": choice}
         rows["log_prob"] = np.zeros(t.before.shape)
         outputs, mask = numpy_ppo.forward(self.actor, inputs[:-1][t.before])[1], None if t.mask is None else t.mask[t.before]
         rows["log_prob"][t.before] = self._head(t.action[t.before], mask)(outputs)[0]

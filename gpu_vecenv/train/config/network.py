@@ -44,8 +44,8 @@ class NetworkConfig:
         own, team = self.critic == "own", self.critic_value == "team"
         require(not own or not team, "critic_value", "'agent' with critic='own', which has a value for each agent", "team")
         require(own or not self.shared_trunk, "shared_trunk", "False with a critic that has inputs of its own", self.shared_trunk)
-        reads_shared = "a critic of each agent's observation, which is critic='own', reads the shared part, too"
-        require(self.critic != "shared" or team, "critic_value", f"'team' with critic='shared': {reads_shared}", self.critic_value)
+        reads_shared = "'team' with critic='shared', as critic='own' reads the shared part beside the rest"
+        require(self.critic != "shared" or team, "critic_value", reads_shared, self.critic_value)
 
     @property
     def critic_sources(self) -> tuple[str, ...]:

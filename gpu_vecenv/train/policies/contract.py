@@ -125,8 +125,8 @@ class Policy(nn.Module, ABC):
     """Shape of the state that the policy takes from step to step for each row, float32; None for a policy without a state. It is
     zeros where an episode or a life begins."""
     critic_sources: tuple[str, ...] = ()
-    """Fields of the env's state, "observations" or "shared" that the critic reads once a world, see ``NetworkSpec.sources``; empty
-    for a critic that reads what its row observes."""
+    """Sources that the critic reads once a world, out of ``NetworkSpec.sources``; empty for a critic that reads what its row
+    observes."""
 
     @abstractmethod
     def act(self, inputs: Inputs, draw: Draw, deterministic: bool = False) -> Acted:
