@@ -154,10 +154,8 @@ class ReferencePPO:
             return own
         return np.concatenate((np.broadcast_to(shared[..., None, :], (*own.shape[:-1], shared.shape[-1])), own), axis=-1)
 
-    def _critic_inputs(self, own, shared, present, state):
-        """Return the inputs of the critic, (..., N, a, features), with what it reads of the world copied for each agent."""
-        if not self.sources:
-            return self._inputs(own, shared)
+    def _of_world(self, own, shared, present, state):
+        """Return what the critic reads of the world, copied for each agent, (..., N, a, features)."""
         worlds, agents = own.shape[:-2], own.shape[-2]
         state = {name: state[name] for name in self.sources if name in state}
         if self.config.normalize_observations:
@@ -169,12 +167,18 @@ class ReferencePPO:
         every = np.where(present[..., None], own, 0).reshape(*worlds, -1)
         if shared is not None:
             every = np.concatenate((np.where(present.any(-1, keepdims=True), shared, 0), every), -1)
-        parts = [{**state, "observations": every, "shared": shared}[name] for name in self.sources]
-        if not self.team and shared is not None and not {"observations", "shared"} & {*self.sources}:
-            parts.append(shared)
-        once = np.concatenate(parts, -1)[..., None, :]
-        copied = np.broadcast_to(once, (*worlds, agents, once.shape[-1]))
-        return copied if self.team else np.concatenate((copied, own), -1)
+        once = np.concatenate([{**state, "observations": every, "shared": shared}[name] for name in self.sources], -1)
+        return np.broadcast_to(once[..., None, :], (*worlds, agents, once.shape[-1]))
+
+    def _critic_inputs(self, own, shared, present, state):
+        """Return the inputs of the critic, (..., N, a, features)."""
+        if not self.sources:
+            return self._inputs(own, shared)
+        of_world = self._of_world(own, shared, present, state)
+        if self.team:
+            return of_world
+        with_shared = {"observations", "shared"} & {*self.sources}
+        return np.concatenate((of_world, self._inputs(own, None if with_shared else shared)), -1)
 
     def _values(self, *observed):
         return numpy_ppo.forward(self.critic, self._critic_inputs(*observed))[1][..., 0]
@@ -196,11 +200,8 @@ class ReferencePPO:
             self.running = np.where(ended[:, None] | ~after, 0.0, self.running)
         return np.clip(t.reward / self.returns.deviation(), -CLIP, CLIP)
 
-    def _advantages(self, t, value):
-        """Return advantages and value targets, each (T, N, a)."""
-        final = None
-        if self.config.bootstrap_at_time_limit:
-            final = self._values(t.final_own, t.final_shared, t.before & t.after, {})
+    def _advantages(self, t, value, final):
+        """Return advantages and value targets, each (T, N, a); ``final`` has the values of final observations, if they count."""
         reward, found = self._scaled(t), np.zeros((2, *t.reward.shape))
         for world, agent in np.ndindex(t.reward.shape[1:]):
             at = np.s_[:, world, agent]
@@ -213,9 +214,11 @@ class ReferencePPO:
     def _learn(self, t, orders, progress):
         """Take the steps of an update, and return the metrics."""
         config, inputs = self.config, self._inputs(t.own, t.shared)
-        value = self._values(t.own, t.shared, t.present, t.state)
+        value, final = self._values(t.own, t.shared, t.present, t.state), None
+        if config.bootstrap_at_time_limit:
+            final = self._values(t.final_own, t.final_shared, t.before & t.after, {})
         critic_inputs = self._critic_inputs(t.own, t.shared, t.present, t.state)
-        advantage, target = self._advantages(t, value)
+        advantage, target = self._advantages(t, value, final)
         explained = 1 - advantage[t.before].var() / target[t.before].var()
         choice = t.before & have_choice(t.mask, self.choices, t.before.shape)
         if config.normalize_advantages == "rollout":

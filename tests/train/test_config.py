@@ -32,12 +32,13 @@ OTHER = {
     "frozen": ("on",), "load_policies": {"on": "x.pt"}, "threads": 2, "schedule_steps": 2**63 - 1, "stagger_starts": True,
     "evaluation_interval": 4, "evaluation_episodes": 5, "stop_at": 1e16, "patience": 6, "best_of": "runner",
     "keep_checkpoints": 7, "wandb": "yes",
-    "network": NetworkConfig((5, 6), "relu", False, -0.5, True, critic=("a", "b"), critic_value="team"),
+    "network": NetworkConfig((5, 6), "relu", False, -0.5, True, "lstm", 7, ("a", "b"), "team"),
     "kernels": "torch", "graph": False, "precision": "tf32",
     "algorithm": "mine", "algorithms": {"mine": {"rate": 0.5, "normalize_observations": True}},
     "policies": {"on": PolicyConfig("mine", {"gamma": 0.1}, {"hidden_sizes": [2]}, "cnn", {"mine": {"rate": 0.1}})},
     "ppo": PPOConfig(
-        1, 2, 3, 5e-324, "adaptive", 0.1, 0.2, 0.3, 0.0, False, 1.1, 1.2, 1.3, 1.4, 1.5, "minibatch", False, False, True
+        1, 2, 3, 5e-324, "adaptive", 0.1, 0.2, 0.3, 0.0, False, 1.1, 1.2, 1.3, 1.4, 1.5, "minibatch", False, False, True,
+        sequence_length=1,
     ),
 }  # fmt: skip
 """Values other than the defaults, of all options but the env."""

@@ -33,8 +33,20 @@ RUNS = {
     "ranges": TrainConfig(
         "Masked-v0", 256, device="cpu", ppo=PPOConfig(num_steps=8), policy_map={"left[0:1]": "a", "left[1:2]": "b", "right": "b"}
     ),
+    "memory": dataclasses.replace(CARTPOLE, network=NetworkConfig((32,), memory="gru", memory_size=32)),
+    "segments": TrainConfig(
+        "WarpTag-v0", 64, device="cpu", env_kwargs=TAG, ppo=PPOConfig(num_steps=16, sequence_length=4),
+        network=NetworkConfig((), memory="lstm"),
+    ),
+    "many steps": dataclasses.replace(
+        CARTPOLE, num_envs=32, network=NetworkConfig((), memory="gru"), ppo=PPOConfig(num_steps=128, num_minibatches=4)
+    ),
+    "memory, shared part": TrainConfig(
+        "Pairs-v0", 128, device="cpu", ppo=PPOConfig(num_steps=8), network=NetworkConfig((32,), memory="gru")
+    ),
     "shared part": TrainConfig("Pairs-v0", 128, device="cpu", ppo=PPOConfig(num_steps=8), evaluation_interval=9),
 }
+QUICK = ("cartpole", "memory", "segments")
 
 
 def alive():
@@ -64,7 +76,7 @@ def peak(function):
     return most
 
 
-@pytest.mark.parametrize("run", ["cartpole", *(pytest.param(run, marks=pytest.mark.slow) for run in RUNS if run != "cartpole")])
+@pytest.mark.parametrize("run", [run if run in QUICK else pytest.param(run, marks=pytest.mark.slow) for run in RUNS])
 def test_the_estimate_is_what_a_run_takes(run):
     before = alive()
     with contextlib.closing(Trainer(RUNS[run], quiet=True)) as trainer:
@@ -84,18 +96,20 @@ def tensors_of(value):
     return [x for one in value for x in tensors_of(one)] if isinstance(value, list | tuple) else []
 
 
+ON_A_GPU = {
+    "cartpole": TrainConfig("WarpCartPole-v1", 65_536, ppo=PPOConfig(num_steps=32, num_minibatches=4)),
+    "tag": TrainConfig("WarpTag-v0", 1_000, ppo=PPOConfig(num_steps=20, num_minibatches=4)),
+    "wide": TrainConfig("WarpPendulum-v1", 65_536, ppo=PPOConfig(num_steps=32), network=NetworkConfig((256, 256))),
+    "memory": TrainConfig("WarpCartPole-v1", 2_048, ppo=PPOConfig(num_steps=128), network=NetworkConfig((), memory="gru")),
+}
+
+
 @pytest.mark.gpu
-@pytest.mark.parametrize("way", ["eager", "graph", "fused"])
 @pytest.mark.parametrize(
-    "config",
-    [
-        TrainConfig("WarpCartPole-v1", 65_536, ppo=PPOConfig(num_steps=32, num_minibatches=4)),
-        TrainConfig("WarpTag-v0", 1_000, ppo=PPOConfig(num_steps=20, num_minibatches=4)),
-        TrainConfig("WarpPendulum-v1", 65_536, ppo=PPOConfig(num_steps=32), network=NetworkConfig((256, 256))),
-    ],
-    ids=lambda config: config.env_id,
+    ("run", "way"), [(run, way) for run in ON_A_GPU for way in ("eager", "graph", "fused") if (run, way) != ("memory", "fused")]
 )
-def test_the_estimate_is_what_a_run_takes_on_a_gpu(config, way):
+def test_the_estimate_is_what_a_run_takes_on_a_gpu(run, way):
+    config = ON_A_GPU[run]
     gc.collect()
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()

@@ -19,7 +19,7 @@ from tests.devices import DEVICES
 ITERATIONS = 3
 """Iterations of each run, which are half of its schedules."""
 
-ERRORS = {"ppo": 1e-4, "fused": 2e-2, "central": 1e-5}
+ERRORS = {"ppo": 1e-4, "fused": 2e-2, "world cpu": 1e-5, "world cuda": 1e-4}
 """Largest error of the change of the weights, by its norm, as a share of that change."""
 
 PPO = PPOConfig(
@@ -216,7 +216,7 @@ def require_those_of_the_reference(name, trainer, references, fields=()):
             change = weights(trainer.policies[role]) - start[role]
             expected = np.concatenate([x.ravel() for x in reference.weights]) - start[role]
             used = "fused" if isinstance(trainer.parts.algorithms[role].backend, FusedBackend) else "ppo"
-            used = "central" if reference.sources else used
+            used = f"world {trainer.parts.algorithms[role].factor.device.type}" if reference.sources else used
             assert np.linalg.norm(change - expected) <= ERRORS[used] * np.linalg.norm(expected)
             assert_equal({name: metrics[f"{name}/{role}"] for name in want}, want, used == "fused")
     assert EVENTS[trainer.config.env_id] <= seen and few == ("few choices" in name)

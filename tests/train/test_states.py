@@ -329,11 +329,6 @@ def test_a_run_without_states_has_none_in_its_checkpoint():
 # ---- refused by name ------------------------------------------------------------------------------------------------
 
 
-def test_ppo_refuses_a_state():
-    with pytest.raises(ConfigError, match=r"^policy 'left': PPO learns from single transitions; .* got a state of \(3,\)"):
-        Trainer(dataclasses.replace(BEAT, policies={"left": PolicyConfig(module="counter")}), quiet=True)
-
-
 def test_files_and_fused_kernels_refuse_a_state(tmp_path):
     policy = Trainer(BEAT, quiet=True).policies["left"]
     for ending in ("pt2", "onnx"):

@@ -15,7 +15,7 @@ from gpu_vecenv.train.algorithms.masked_adam import MaskedAdam
 from gpu_vecenv.train.algorithms.schedules import DeviceScalars
 from gpu_vecenv.train.algorithms.shuffle import Transitions, choose, shuffle
 from gpu_vecenv.train.config import PPOConfig
-from gpu_vecenv.train.policies.contract import Actor, Evaluated, Observation, Policy
+from gpu_vecenv.train.policies.contract import Actor, Evaluated, Inputs, Observation, Policy, wide
 from gpu_vecenv.train.returns.moments import moments
 from gpu_vecenv.train.returns.scan import Advantages
 from gpu_vecenv.train.storage.samples import Samples
@@ -193,11 +193,22 @@ class TorchBackend(Backend):
             numbers: float32 (4, b[, a]), log-probability, value, advantage and target.
         """
         inputs, action, counts = samples.chosen(at), samples.action[at], used
-        choice = None if samples.choice is None else samples.choice[at]
         if samples.valid.dim() > 2:  # agents that do not count, in worlds that do, may hold NaN, as in Samples.chosen()
             counts = samples.valid[at] & used.unsqueeze(-1)
             numbers = torch.where(counts, numbers, 0.0)
-            action = torch.where(counts.view(*counts.shape, *[1] * (action.dim() - counts.dim())), action, 0)
+            action = torch.where(wide(counts, action), action, 0)
+        return self.minibatch_of(inputs, action, numbers, counts, None if samples.choice is None else samples.choice[at])
+
+    def minibatch_of(self, inputs: Inputs, action: Tensor, numbers: Tensor, counts: Tensor, choice: Tensor | None) -> Minibatch:
+        """Return a minibatch of transitions that are finite.
+
+        Args:
+            inputs: inputs of the policy.
+            action: (b, ...), see ``Minibatch``.
+            numbers: float32 (4, b), log-probability, value, advantage and target.
+            counts: bool (b,), the transitions that count.
+            choice: bool (b,), transitions with a choice; None if all have one.
+        """
         log_prob, value, advantage, target = numbers
         if choice is not None:
             choice = choice & counts

@@ -7,16 +7,18 @@ from dataclasses import dataclass
 from typing import Literal
 
 from gpu_vecenv.train.config.checks import FLAG, NUMBER, Check, check_fields, integer, is_name, one_of, require
+from gpu_vecenv.train.errors import ConfigError
 
 MAX_WIDTH = 65_536
 _WIDTH = integer(1, MAX_WIDTH)
+DEFAULT_MEMORY_SIZE = 64
 WORDS = ("own", "observations", "shared")
 """Inputs of the critic that are no fields of the env's state."""
 
 
 @dataclass(frozen=True)
 class NetworkConfig:
-    """Shape of a feed-forward actor-critic."""
+    """Shape of the built-in actor-critic, feed-forward or with a memory."""
 
     hidden_sizes: tuple[int, ...] = (64, 64)
     """Width of each hidden layer."""
@@ -28,6 +30,10 @@ class NetworkConfig:
     """Logarithm of the standard deviation of continuous actions at the start."""
     agent_ids: bool = False
     """The built-in network also reads which agent of its world a row is: one input for each agent, 1 for the row's own."""
+    memory: Literal["gru", "lstm"] | None = None
+    """A recurrent layer reads the observation, and its units feed the hidden layers of actor and critic; None: feed-forward."""
+    memory_size: int = DEFAULT_MEMORY_SIZE
+    """Units of the memory."""
     critic: str | tuple[str, ...] = "own"
     """Inputs of the built-in critic: "own" reads what an agent observes; "observations" those of all agents of the policy,
     "shared" the shared part of observations, and a tuple of names fields of the env's state, each once a world."""
@@ -41,6 +47,8 @@ class NetworkConfig:
         for name in ("hidden_sizes", "critic"):
             value = getattr(self, name)
             object.__setattr__(self, name, tuple(value) if isinstance(value, list) else value)
+        if self.memory is None and self.memory_size != DEFAULT_MEMORY_SIZE:
+            raise ConfigError(f"memory_size: expected a memory with it, 'gru' or 'lstm', got {self.memory_size} without one")
         own, team = self.critic == "own", self.critic_value == "team"
         require(not own or not team, "critic_value", "'agent' with critic='own', which has a value for each agent", "team")
         require(own or not self.shared_trunk, "shared_trunk", "False with a critic that has inputs of its own", self.shared_trunk)
@@ -64,6 +72,8 @@ NETWORK_CHECKS: Mapping[str, Check] = {
     "shared_trunk": FLAG,
     "log_std": NUMBER,
     "agent_ids": FLAG,
+    "memory": one_of("gru", "lstm").or_none(),
+    "memory_size": _WIDTH,
     "critic": Check(
         lambda value: value in WORDS
         if isinstance(value, str)

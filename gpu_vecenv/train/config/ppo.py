@@ -83,6 +83,9 @@ class PPOConfig(AlgorithmConfig):
 
     The weight is ``entropy_coef`` at step 0, moves linearly to each of these in turn, and then stays. None has no such points;
     with them, ``entropy_coef_final`` is refused."""
+    sequence_length: int | None = None
+    """Only of policies with a state: minibatches are segments of this many steps, a divisor of ``num_steps``, which start from
+    the states of the rollout. None learns from whole sequences, all ``num_steps`` steps of a row."""
     needs_gradients: ClassVar[bool] = True
     kept: ClassVar[tuple[str, ...]] = ("normalize_observations", "normalize_rewards")
     saving_memory: ClassVar[tuple[str, ...]] = (*AlgorithmConfig.saving_memory, "more {}.num_minibatches")
@@ -102,6 +105,8 @@ class PPOConfig(AlgorithmConfig):
                 )
         if self.learning_rate_schedule == "adaptive" and self.target_kl is None:
             raise ConfigError("learning_rate_schedule: expected a target_kl with 'adaptive', got None")
+        if self.sequence_length is not None and self.num_steps % self.sequence_length:
+            raise ConfigError(f"sequence_length: expected a divisor of num_steps, {self.num_steps}, got {self.sequence_length}")
 
     def storage(self, spec: EnvSpec) -> Storage:
         """See ``AlgorithmConfig.storage()``."""
@@ -141,6 +146,7 @@ PPO_CHECKS: Mapping[str, Check] = {
         "entropy_coef, the weight at step 0",
     ).or_none(),
     "target_kl": POSITIVE.or_none(),
+    "sequence_length": integer(1, MAX_ROLLOUT).or_none(),
     **dict.fromkeys(("clip_value", "normalize_observations", "normalize_rewards"), FLAG),
     "bootstrap_at_time_limit": FLAG.or_none(),
     "learning_rate_schedule": one_of("constant", "linear", "adaptive"),

@@ -8,11 +8,13 @@ import functools
 from gpu_vecenv.train.algorithms.contract import Setup
 from gpu_vecenv.train.algorithms.ppo import PPO
 from gpu_vecenv.train.algorithms.ppo_backend import TorchBackend
+from gpu_vecenv.train.algorithms.ppo_sequences import RecurrentBackend
 from gpu_vecenv.train.config import PPOConfig, bootstraps
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.fused.eligibility import fused_sizes
 from gpu_vecenv.train.fused.update import FusedBackend
 from gpu_vecenv.train.policies.contract import Policy
+from gpu_vecenv.train.storage.policy_rows import PolicyRows
 
 
 def why_not_fused(policy: Policy, setup: Setup) -> str:
@@ -25,20 +27,36 @@ def why_not_fused(policy: Policy, setup: Setup) -> str:
     return sizes if isinstance(sizes, str) else ""
 
 
+def require_sequences(policy: Policy, options: PPOConfig, rows: PolicyRows) -> None:
+    """Check the options of sequences.
+
+    Raises:
+        ConfigError: the policy has no state and an option of sequences, or a state and fewer sequences than minibatches.
+    """
+    length = options.sequence_length
+    if policy.state_shape is None:
+        if length is not None:
+            expected = f"expected None for the policy {policy.name!r}, which has no state and learns from single transitions"
+            raise ConfigError(f"sequence_length: {expected}, got {length}; a memory gives it one, NetworkConfig(memory='gru')")
+        return
+    sequences = options.num_steps // (length or options.num_steps) * rows.num_samples
+    if options.num_minibatches > sequences:
+        where = f"{sequences:,} sequences of {length or options.num_steps:,} steps in a rollout"
+        expected = f"expected at most the {where} for the policy {policy.name!r}, which has a state"
+        raise ConfigError(f"num_minibatches: {expected}, got {options.num_minibatches:,}")
+
+
 def make_ppo(policy: Policy, options: PPOConfig, setup: Setup) -> PPO:
     """Return the algorithm of a policy; see ``register_algorithm()``.
 
     Raises:
-        ConfigError: the policy has a state. Minibatches of transitions would take them as independent of earlier steps.
+        ConfigError: see ``require_sequences()``.
     """
-    if policy.state_shape is not None:
-        raise ConfigError(
-            f"policy {policy.name!r}: PPO learns from single transitions; expected a policy without a state, or an algorithm "
-            f"that learns from sequences, got a state of {policy.state_shape}"
-        )
+    require_sequences(policy, options, setup.rows)
     options = dataclasses.replace(options, bootstrap_at_time_limit=bootstraps(options.bootstrap_at_time_limit, setup.spec))
     reason = why_not_fused(policy, setup)
-    backend = TorchBackend if reason else functools.partial(FusedBackend, shares_gpu=setup.shares_gpu)
+    by_torch = TorchBackend if policy.state_shape is None else RecurrentBackend
+    backend = by_torch if reason else functools.partial(FusedBackend, shares_gpu=setup.shares_gpu)
     ppo = PPO(policy, options, setup.rows.shape, setup.seed, setup.device, backend, setup.schedule_steps)
     ppo.not_fused = reason
     return ppo

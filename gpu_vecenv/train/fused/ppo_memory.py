@@ -5,10 +5,11 @@ The memory of networks in an update is measured on the CPU with a few samples: i
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -17,19 +18,24 @@ from gpu_vecenv.backend.private import each_operation
 from gpu_vecenv.train.algorithms.contract import Setup
 from gpu_vecenv.train.algorithms.loss import Minibatch, PPOLoss
 from gpu_vecenv.train.algorithms.ppo_backend import MAX_CHUNK_ROWS
-from gpu_vecenv.train.config import PPOConfig
+from gpu_vecenv.train.algorithms.ppo_sequences import RecurrentBackend
+from gpu_vecenv.train.config import PPOConfig, bootstraps
 from gpu_vecenv.train.fused.act import SPLIT_ROWS
 from gpu_vecenv.train.fused.eligibility import fused_sizes
-from gpu_vecenv.train.fused.ppo import why_not_fused
+from gpu_vecenv.train.fused.ppo import require_sequences, why_not_fused
 from gpu_vecenv.train.fused.split import ROOM
 from gpu_vecenv.train.fused.tile_plan import Sizes
-from gpu_vecenv.train.policies.contract import Inputs, Policy
+from gpu_vecenv.train.policies.contract import Inputs, Policy, apply
 from gpu_vecenv.train.returns.normalize import RewardNorm
 from gpu_vecenv.train.storage.policy_rows import PolicyRows
+from gpu_vecenv.train.storage.samples import Samples
 from gpu_vecenv.train.storage.sizes import bytes_of
 
 FEW = (512, 1024)
 """Samples of the two measurements of a network. With fewer, gradients of the weights may hide what samples take."""
+
+FEW_STEPS = (16, 32)
+"""Steps of the measurements of a run along longer sequences, which takes about as much memory for each further step."""
 
 
 def ppo_memory(policy: Policy, options: PPOConfig, setup: Setup) -> tuple[int, int]:
@@ -38,8 +44,19 @@ def ppo_memory(policy: Policy, options: PPOConfig, setup: Setup) -> tuple[int, i
     if options.normalize_rewards:
         with torch.device("meta"):
             moments += sum(x.nbytes for x in RewardNorm(setup.rows.shape, options.gamma).buffers())
+    require_sequences(policy, options, setup.rows)
+    if policy.state_shape is not None:
+        final = bootstraps(options.bootstrap_at_time_limit, setup.spec)
+        return moments, _update_by_sequences(policy, setup.rows, options, final)
     sizes = None if why_not_fused(policy, setup) else fused_sizes(policy, setup.device)
     return moments, _update(policy, setup.rows, options, None if isinstance(sizes, str) else sizes, setup.device)
+
+
+def _numbers(rows: PolicyRows, places: int) -> int:
+    """Return the bytes of numbers of transitions in an update, of which so many places are shuffled."""
+    # Advantage, target and value, and these beside the log-probability again; places that count, and their numbers.
+    transitions = rows.rollout.num_steps * math.prod(rows.shape)
+    return (3 + 4) * 4 * transitions + (0 if rows.rollout.alive_next is None else 8 * places)
 
 
 def _update(policy: Policy, rows: PolicyRows, ppo: PPOConfig, sizes: Sizes | None, device: torch.device) -> int:
@@ -47,8 +64,7 @@ def _update(policy: Policy, rows: PolicyRows, ppo: PPOConfig, sizes: Sizes | Non
     steps, agents = rows.rollout.num_steps, math.prod(rows.shape[1:])
     samples = steps * rows.num_samples
     minibatch = -(-samples // ppo.num_minibatches)
-    # Advantage, target and value, and these beside the log-probability again; transitions that count, and their numbers.
-    numbers = (3 + 4) * 4 * samples * agents + (0 if rows.rollout.alive_next is None else 8 * samples)
+    numbers = _numbers(rows, samples)
     if sizes is not None:
         return numbers + 4 * samples * ppo.num_epochs + _kernels(sizes, minibatch, device)
     chunk = min(samples + rows.num_samples, max(MAX_CHUNK_ROWS // agents, rows.num_samples))
@@ -56,6 +72,78 @@ def _update(policy: Policy, rows: PolicyRows, ppo: PPOConfig, sizes: Sizes | Non
     learning = _grown(lambda count: _measured_step(policy, rows, ppo, count), minibatch)
     valuing = _grown(lambda count: _measured_values(policy, rows, count), chunk)
     return numbers + in_order + max(learning, valuing)
+
+
+def _update_by_sequences(policy: Policy, rows: PolicyRows, ppo: PPOConfig, final: bool) -> int:
+    """Return the most bytes that an update of a policy with a state takes at a time, beside its samples.
+
+    Args:
+        policy: the policy, on the CPU.
+        rows: its rows.
+        ppo: options of its algorithm.
+        final: values of final observations are added at time limits.
+    """
+    steps, agents = rows.rollout.num_steps, math.prod(rows.shape[1:])
+    length = ppo.sequence_length or steps
+    sequences = steps // length * rows.num_samples
+    minibatch = -(-sequences // ppo.num_minibatches)
+    whole = RecurrentBackend(policy, dataclasses.replace(ppo, sequence_length=None), *[cast(Any, None)] * 3)  # takes no step
+
+    def measured(measure: Callable[[int, int], int], steps: int, samples: int) -> int:
+        def at(steps: int) -> int:
+            return _grown(lambda count: measure(steps, count), samples, (-(-FEW[0] // steps), -(-FEW[1] // steps)))
+
+        return _grown(at, steps, FEW_STEPS)
+
+    starts = 4 * sequences * agents * math.prod(cast(tuple[int, ...], policy.state_shape))
+    in_order = (8 + 1) * ppo.num_minibatches * minibatch
+    learning = measured(lambda *size: _measured_sequences(whole, rows, *size), length, minibatch)
+    chunk = min(steps, max(1, MAX_CHUNK_ROWS // (rows.num_samples * agents)))
+    valuing = measured(lambda *size: _measured_run(whole, rows, final, *size), chunk, rows.num_samples)
+    return _numbers(rows, sequences) + starts + in_order + max(learning, valuing)
+
+
+def _measured_sequences(backend: RecurrentBackend, rows: PolicyRows, steps: int, count: int) -> int:
+    """Return the most bytes that the gradient of a minibatch of some sequences takes at a time, with the minibatch."""
+    policy, samples = backend.policy, _samples(backend.policy, rows, steps, count)
+    unit = torch.ones((), dtype=torch.float32, device="cpu")
+    loss, peak = PPOLoss(backend.config, unit, unit), _Peak()
+    backend.starts = cast(Tensor, samples.state)
+    index = torch.arange(count, dtype=torch.int64, device="cpu")[None]
+    numbers = torch.zeros(4, steps * count, *rows.shape[1:], dtype=torch.float32, device="cpu")
+    with each_operation(peak.run):
+        for batch, evaluated in backend.minibatches(samples, index, torch.ones_like(index, dtype=torch.bool), numbers):
+            loss.backward(evaluated, batch, policy.name)
+    for parameter in policy.parameters():
+        parameter.grad = None
+    return int(peak.most)
+
+
+def _measured_run(backend: RecurrentBackend, rows: PolicyRows, final: bool, steps: int, count: int) -> int:
+    """Return the most bytes that a run along some steps of some samples takes at a time."""
+    samples, peak = _samples(backend.policy, rows, steps, count), _Peak()
+    with each_operation(peak.run):
+        backend.values(samples, final)
+    return int(peak.most)
+
+
+def _samples(policy: Policy, rows: PolicyRows, steps: int, count: int) -> Samples:
+    """Return some steps of some samples that are all zeros."""
+    inputs, _ = _inputs(policy, rows, (steps + 1) * count)
+    state = torch.zeros(count, *rows.shape[1:], *cast(tuple[int, ...], policy.state_shape), dtype=torch.float32, device="cpu")
+
+    def by_step(x: Tensor) -> Tensor:
+        return x.view(steps + 1, count, *x.shape[1:])
+
+    obs = apply(inputs.obs, by_step)
+    reward = torch.zeros(steps, count, *rows.shape[1:], dtype=torch.float32, device="cpu")
+    flags = torch.ones_like(reward, dtype=torch.bool)
+    return Samples(
+        obs, _like(rows.spans[0].slabs.action, tuple(reward.shape)), reward, reward, flags, ~flags, ~flags, ~flags,
+        None if inputs.mask is None else by_step(inputs.mask), apply(obs, lambda x: x[1:]), state=state,
+        all_valid=rows.rollout.alive_next is None, critic=None if inputs.critic is None else by_step(inputs.critic),
+        agent=None if not rows.with_ids else torch.zeros(count, *rows.shape[1:], dtype=torch.int32, device="cpu"),
+    )  # fmt: skip
 
 
 def _kernels(sizes: Sizes, minibatch: int, device: torch.device) -> int:
@@ -70,9 +158,9 @@ def _kernels(sizes: Sizes, minibatch: int, device: torch.device) -> int:
     return partial + units + 2 * sizes.stash_columns * min(tiles * sizes.rows, ROOM["cuda"])
 
 
-def _grown(measure: Callable[[int], int], count: int) -> int:
-    """Return ``measure(count)``, for many samples from its results for a few."""
-    few, more = FEW
+def _grown(measure: Callable[[int], int], count: int, sizes: tuple[int, int] = FEW) -> int:
+    """Return ``measure(count)``, for many samples from its results for a few, at two sizes."""
+    few, more = sizes
     if count <= more:
         return measure(count)
     low, high = measure(few), measure(more)

@@ -14,6 +14,7 @@ from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.policies.actor_critic import ActorCritic, require_actions
 from gpu_vecenv.train.policies.agent_ids import with_id_features
 from gpu_vecenv.train.policies.check import check_network
+from gpu_vecenv.train.policies.memory import Recurrent
 from gpu_vecenv.train.policies.networks import FeedForward, NetworkSpec, WorldSpec
 from gpu_vecenv.train.policies.registry import network_builder
 
@@ -50,7 +51,8 @@ def make_policy(
     if module is None:
         read = with_id_features(group, num_ids)
         _require_sources(network, world, name)
-        module = FeedForward(NetworkSpec.of(read, world), network, torch.Generator("cpu").manual_seed(first))
+        kind = FeedForward if network.memory is None else Recurrent
+        module = kind(NetworkSpec.of(read, world), network, torch.Generator("cpu").manual_seed(first))
         check_network(module, read, name, learns, world)
     elif network.agent_ids:
         raise ConfigError(f"policy {name!r}: agent_ids is for the built-in network; expected agent_ids=False with another one")

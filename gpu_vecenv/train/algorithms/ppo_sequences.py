@@ -1,0 +1,94 @@
+"""PPO of policies with a state: minibatches are sequences of steps, along which the policy runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import cast
+
+import torch
+from torch import Tensor
+
+from gpu_vecenv.train.algorithms.loss import Minibatch
+from gpu_vecenv.train.algorithms.ppo_backend import TorchBackend
+from gpu_vecenv.train.algorithms.shuffle import Transitions, choose
+from gpu_vecenv.train.policies.contract import Evaluated, Observation, wide
+from gpu_vecenv.train.storage.samples import Samples
+
+
+class RecurrentBackend(TorchBackend):
+    """Learns from sequences, whole rollouts of samples or segments of ``PPOConfig.sequence_length`` steps.
+
+    Before an update learns, the policy runs along the rollout with the weights that acted. That gives the values of all
+    observations and the states from which segments start. Gradients flow through the states inside a sequence, and not beyond
+    its start, where an episode ends, or where an agent leaves.
+
+    Attributes:
+        starts: states before the first step of each sequence, float32 (T / L * B[, a], *state_shape), by ``values()``.
+    """
+
+    starts: Tensor
+
+    @torch.no_grad()
+    def renew_log_prob(self, samples: Samples) -> None:
+        """See ``Backend.renew_log_prob()``."""
+        for steps, evaluated, _, _ in self._along(samples):
+            kept = samples.log_prob[steps]
+            kept.copy_(torch.where(samples.valid[steps], evaluated.log_prob, kept))
+
+    @torch.no_grad()
+    def values(self, samples: Samples, final: bool) -> tuple[Tensor, Tensor | None]:
+        """See ``Backend.values()``; also sets ``starts``."""
+        num_steps, length = samples.num_steps, self._length(samples)
+        value, final_value, starts = [], [], [cast(Tensor, samples.state)[None]]
+        last = starts[0]
+        for steps, evaluated, after, begun in self._along(samples):
+            value.append(evaluated.value)
+            if final:  # the episode that ends with a step goes on in its value, so its state is not forgotten
+                inputs = samples.steps(cast(Observation, samples.final_obs), steps, state=after)
+                final_value.append(self.policy.value(inputs).view_as(evaluated.value))
+            starts.append(begun[length - 1 - steps.start % length :: length])
+            last = begun[-1:]
+        at_end = self.policy.value(samples.steps(samples.obs, slice(num_steps, num_steps + 1), state=last))
+        self.starts = torch.cat(starts)[:-1].flatten(0, 1)  # the last one belongs to the next rollout
+        return torch.cat((*value, at_end.view_as(value[0][:1]))), torch.cat(final_value) if final else None
+
+    def _along(self, samples: Samples) -> Iterator[tuple[slice, Evaluated, Tensor, Tensor]]:
+        """Run the policy along the rollout, in parts of about ``MAX_CHUNK_ROWS`` rows at most.
+
+        Yields:
+            The steps of a part, S of them; their evaluations; the states after each, float32 (S, B[, a], *state_shape); and the
+            same where states of episodes and lives that end are zeros, as before the next step.
+        """
+        sample = torch.arange(samples.reward.shape[1], dtype=torch.int64, device=samples.reward.device)
+        state = cast(Tensor, samples.state)
+        for steps in self._chunks(samples.num_steps, samples):
+            sequences = samples.sequences((torch.full_like(sample, steps.start), sample), steps.stop - steps.start)
+            evaluated, after = self.policy.evaluate_sequence(*sequences, state)
+            begun = torch.where(wide(samples.episode_end[steps], after), 0.0, after)
+            yield steps, evaluated, after, begun
+            state = begun[-1]
+
+    def _length(self, samples: Samples) -> int:
+        """Return L, the steps of a sequence."""
+        return self.config.sequence_length or samples.num_steps
+
+    def places(self, samples: Samples) -> Transitions:
+        """Return what an epoch shuffles into minibatches: the T / L * B sequences, by segment and sample."""
+        valid = samples.valid.unflatten(0, (-1, self._length(samples))).any(1)
+        return choose((valid.flatten(2).any(-1) if valid.dim() > 2 else valid).flatten(), samples.all_valid)
+
+    def minibatches(
+        self, samples: Samples, index: Tensor, used: Tensor, numbers: Tensor
+    ) -> Iterator[tuple[Minibatch, Evaluated]]:
+        """Yield the minibatches of an epoch, see ``TorchBackend.minibatches()``; their arrays are (L, b[, a])."""
+        length, numbers = self._length(samples), numbers.unflatten(1, samples.reward.shape[:2])
+        within = torch.arange(length, dtype=torch.int64, device=index.device).unsqueeze(1)
+        segments, places = samples.place(index)
+        for chosen, segment, sample, use in zip(index, segments, places, used, strict=True):
+            sequences = samples.sequences((segment * length, sample), length)
+            at = segment * length + within, sample.expand(length, -1)
+            counts = samples.valid[at] & (use if samples.valid.dim() == 2 else use.unsqueeze(-1))
+            choice = None if samples.choice is None else samples.choice[at]
+            finite = torch.where(counts, numbers[:, at[0], at[1]], 0.0)
+            batch = self.minibatch_of(sequences.inputs, sequences.action, finite, counts, choice)
+            yield batch, self.policy.evaluate_sequence(*sequences, self.starts[chosen])[0]
