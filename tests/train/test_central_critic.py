@@ -6,7 +6,8 @@ Updates are compared in float64 by ``test_reference_ppo.py`` and, with a memory,
 import dataclasses
 import re
 
-import beat  # noqa: F401  (registers Beat-v0)
+import gymnasium
+import meet  # noqa: F401  (registers Meet-v0)
 import numpy as np
 import pytest
 import role_envs  # noqa: F401  (registers Arena-v0 and Pairs-v0)
@@ -307,6 +308,39 @@ def test_fused_kernels_leave_such_a_critic_to_torch_and_an_export_has_none(tmp_p
     inputs = trainer.parts.rows["red"].inputs(trainer.parts.rows["red"].spans[0], 0)
     action, log_prob = policy.act(inputs, draws(6, shared=True))[:2]
     assert action.shape == (6, 3, 2) and bool(log_prob.isfinite().all())
+
+
+# ---- the game of a team -----------------------------------------------------------------------------------------------
+
+
+def test_a_team_is_paid_for_meeting():
+    env = gymnasium.make_vec("Meet-v0", num_envs=7, device="cpu", array="numpy", num_walkers=2, num_cells=3).unwrapped
+    obs, _ = env.reset(seed=1)
+    cell, paid = env.get_state("cell")["cell"].copy(), 0
+    env.action_space.seed(0)
+    for _ in range(20):
+        ahead = (np.roll(cell, -1, axis=1) - cell) % 3
+        np.testing.assert_array_equal(obs, np.eye(3)[ahead])
+        actions = env.action_space.sample()
+        obs, _, _, _, info = env.step(actions)
+        cell = (cell + actions.reshape(7, 2) - 1) % 3
+        reward = info["agent_reward"]
+        np.testing.assert_array_equal(reward, np.repeat(cell[:, :1] == cell[:, 1:], 2, axis=1))
+        paid += reward.sum()
+    assert 0 < paid < 2 * 7 * 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("critic", [{"critic": "observations"}, {"critic": ("cell",), "critic_value": "team"}], ids=str)
+def test_a_team_learns_to_meet(critic):
+    """Random play meets in 1 of 2,401 steps; 25 steps are an episode. Here the time limit ends the game."""
+    ppo = PPOConfig(num_steps=32, num_minibatches=4, num_epochs=4, learning_rate=2e-3, bootstrap_at_time_limit=False)
+    config = TrainConfig(
+        "Meet-v0", num_envs=64, total_steps=64 * 32 * 64, seed=1, device="cpu", ppo=ppo,
+        env_kwargs={"num_walkers": 5, "num_cells": 7, "max_episode_steps": 25},
+        network=NetworkConfig((32, 32), agent_ids=True, **critic),
+    )  # fmt: skip
+    assert Trainer(config, quiet=True).train()["return/walker"] > 12
 
 
 # ---- refused by name ------------------------------------------------------------------------------------------------
