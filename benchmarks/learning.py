@@ -20,6 +20,7 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,21 +83,20 @@ class Options:
     """Run nothing."""
 
 
-def config_of(case: str, seed: int, options: Options) -> TrainConfig:
-    """Return the options of a run."""
-    config = CASES[case]
+def config_of(config: TrainConfig, seed: int, options: Options) -> TrainConfig:
+    """Return the options of a run of a case."""
     changes: dict[str, Any] = {} if options.total_steps is None else {"total_steps": options.total_steps}
     return dataclasses.replace(config, seed=seed, device=options.device, **changes)
 
 
-def train(case: str, seed: int, options: Options) -> dict[str, Any]:
-    """Train and evaluate one run.
+def train(config: TrainConfig, seed: int, options: Options) -> dict[str, Any]:
+    """Train and evaluate one run of a case.
 
     Returns:
         ``curve``: ``steps`` and, by policy, ``recent_return``, None before the first episode ends. ``matches`` and
         ``likeliest``: see ``played()``. ``limit_hit``: training stopped at ``limit_s``.
     """
-    trainer, start = Trainer(config_of(case, seed, options), quiet=True), time.perf_counter()
+    trainer, start = Trainer(config_of(config, seed, options), quiet=True), time.perf_counter()
     curve: dict[str, Any] = {"steps": [], "recent_return": {name: [] for name in trainer.parts.algorithms}}
     between, seconds = max(1, trainer.num_iterations // POINTS), 0.0
     while not trainer.finished and seconds < options.limit_s:
@@ -141,12 +141,18 @@ def finished(row: dict[str, Any]) -> list[dict[str, Any]]:
     return [run for run in row["runs"] if "error" not in run]
 
 
-def measure(options: Options) -> None:
-    """Run all cases and seeds; write the results after each run, so that an interruption leaves what is done."""
-    results = json.loads(options.out.read_text()) if options.out.exists() else {"benchmark": "learning", "envs": {}}
+def measure(options: Options, cases: Mapping[str, TrainConfig] = CASES, benchmark: str = "learning") -> None:
+    """Run all cases and seeds; write the results after each run, so that an interruption leaves what is done.
+
+    Args:
+        options: options of the script.
+        cases: runs by name.
+        benchmark: name of the benchmark.
+    """
+    results = json.loads(options.out.read_text()) if options.out.exists() else {"benchmark": benchmark, "envs": {}}
     facts, settings = machine(options.device), vars(options) | {"out": str(options.out.name), "figure": options.figure.name}
     for case in options.cases:
-        config = resolve(config_of(case, 0, options))
+        config = resolve(config_of(cases[case], 0, options))
         hyperparameters = {
             name: config.to_options()[name] for name in ("num_envs", "total_steps", "ppo", "network", "env_kwargs")
         }
@@ -155,7 +161,7 @@ def measure(options: Options) -> None:
     with ProcessPoolExecutor(options.workers, multiprocessing.get_context("spawn")) as pool:
         # Seeds in the outer loop: an interruption leaves some seeds of every case.
         runs_wanted = [(case, seed) for seed in range(options.seeds) for case in options.cases]
-        jobs = {pool.submit(train, case, seed, options): (case, seed) for case, seed in runs_wanted}
+        jobs = {pool.submit(train, cases[case], seed, options): (case, seed) for case, seed in runs_wanted}
         for job in as_completed(jobs):
             case, seed = jobs[job]
             try:

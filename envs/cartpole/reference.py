@@ -31,14 +31,15 @@ class CartPoleReference:
         self.reset(np.zeros(4))
 
     def reset(self, state: np.ndarray) -> np.ndarray:
-        """Start an episode in the given state (4,); returns the observation, float32 (4,)."""
+        """Start an episode in the given state (4,); returns the observation, float32 (4,) or (2,)."""
         self.state = np.array(state, np.float32)
         self.t = 0
         return self.observe()
 
     def observe(self) -> np.ndarray:
-        """Observation of the present state, float32 (4,): the state."""
-        return self.state.copy()
+        """Observation of the present state, float32: the state (4,); without ``observe_velocity`` position and angle (2,)."""
+        position, _, angle, _ = self.state
+        return self.state.copy() if self._params["observe_velocity"] else np.array([position, angle])
 
     def step(self, action: int) -> tuple[np.ndarray, float, bool, bool]:
         """Push left (0) or right (1) for one step.
@@ -47,7 +48,7 @@ class CartPoleReference:
         (2005), without friction, integrated by Euler's method with the velocities at the start of the step.
 
         Returns:
-            obs: float32 (4,), the state.
+            obs: float32 (4,) or (2,), after the step.
             reward: 1; with ``sutton_barto_reward`` 0, or -1 in the step that terminates.
             terminated: the cart is too far from the middle or the pole leans too far, or either is NaN.
             truncated: the time limit is reached.

@@ -8,13 +8,19 @@ from gymnasium.spaces import Box, Discrete
 
 from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.spec.fields import Constant, Field, ResetOption
-from gpu_vecenv.spec.params import SMALLEST, TIME_LIMIT, Param
+from gpu_vecenv.spec.params import SMALLEST, TIME_LIMIT, Param, Params
 from gpu_vecenv.spec.roles import Role
 
 X_THRESHOLD = 2.4
 THETA_THRESHOLD = 12 * 2 * math.pi / 360
 
 _HIGH = np.array([2 * X_THRESHOLD, np.inf, 2 * THETA_THRESHOLD, np.inf], dtype=np.float32)
+
+
+def _observation(params: Params) -> Box:
+    high = _HIGH if params["observe_velocity"] else _HIGH[::2]
+    return Box(-high, high, dtype=np.float32)
+
 
 SPEC = EnvSpec(
     name="WarpCartPole-v1",
@@ -28,11 +34,12 @@ SPEC = EnvSpec(
         Param("length", 0.5, "float32", "half the pole's length", "m", low=SMALLEST, per_world=True),
         Param("force_mag", 10.0, "float32", "push of one action", "N", per_world=True),
         Param("tau", 0.02, "float32", "time between steps", "s", low=SMALLEST, per_world=True),
+        Param("observe_velocity", True, "bool", "False: observations leave out both velocities"),
         TIME_LIMIT,
     ),
     state=(Field("state", "float32", (4,), "cart position, cart velocity, pole angle, pole angular velocity",
                  "m, m/s, rad, rad/s", names=("x", "x_dot", "theta", "theta_dot")),),
-    observation=lambda params: Box(-_HIGH, _HIGH, dtype=np.float32),
+    observation=_observation,
     action=lambda params: Discrete(2),
     constants=(
         Constant("four_thirds", lambda p: 4 / 3, "moment of inertia of a uniform rod"),

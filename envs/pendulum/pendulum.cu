@@ -33,6 +33,9 @@ GV_FN void env_observe(const GvArgs& a, const GvTeam& team, float* obs) {
     GV_ONCE {
         float sine, cosine;
         gv_sincos(s.theta, &sine, &cosine);
-        gv_write_row<3>(gv_obs_row(a, obs, team.world, 0), {cosine, sine, s.theta_dot});
+        float* const row = gv_obs_row(a, obs, team.world, 0);
+        // The number of features, a constant in most builds, tells if the velocity is observed.
+        if (gv_num_features(a) == 3) gv_write_row<3>(row, {cosine, sine, s.theta_dot});
+        else gv_write_row<2>(row, {cosine, sine});
     }
 }

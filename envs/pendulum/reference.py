@@ -32,15 +32,19 @@ class PendulumReference:
         self.reset(np.zeros(2))
 
     def reset(self, state: np.ndarray) -> np.ndarray:
-        """Start an episode in the given state (2,); returns the observation, float32 (3,)."""
+        """Start an episode in the given state (2,); returns the observation, float32 (3,) or (2,)."""
         self.state = np.array(state, np.float32)
         self.t = 0
         return self.observe()
 
     def observe(self) -> np.ndarray:
-        """Observation of the present state, float32 (3,): cosine and sine of the angle, angular velocity in rad/s."""
+        """Observation of the present state, float32 (3,): cosine and sine of the angle, angular velocity in rad/s.
+
+        Without ``observe_velocity`` it is (2,), and the velocity is left out.
+        """
         angle, velocity = self.state.astype(np.float64)
-        return np.array([np.cos(angle), np.sin(angle), velocity], np.float32)
+        direction = [np.cos(angle), np.sin(angle)]
+        return np.array([*direction, velocity] if self._params["observe_velocity"] else direction, np.float32)
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool]:
         """Turn with a torque for one step.
@@ -49,7 +53,7 @@ class PendulumReference:
             action: float (1,): the torque in N m, counter-clockwise. It is clipped to [-2, 2].
 
         Returns:
-            obs: float32 (3,), after the step.
+            obs: float32 (3,) or (2,), after the step.
             reward: minus the weighted sum of the squares of angle and velocity, both before the step, and of the torque.
             terminated: never.
             truncated: the time limit is reached.

@@ -8,7 +8,7 @@ from gymnasium.spaces import Box
 
 from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.spec.fields import Constant, Field, ResetOption
-from gpu_vecenv.spec.params import SMALLEST, TIME_LIMIT, Param
+from gpu_vecenv.spec.params import SMALLEST, TIME_LIMIT, Param, Params
 from gpu_vecenv.spec.roles import Role
 
 MAX_SPEED = 8.0
@@ -16,6 +16,12 @@ MAX_TORQUE = 2.0
 DT = 0.05
 
 _HIGH = np.array([1, 1, MAX_SPEED], np.float32)
+
+
+def _observation(params: Params) -> Box:
+    high = _HIGH if params["observe_velocity"] else _HIGH[:2]
+    return Box(-high, high, dtype=np.float32)
+
 
 SPEC = EnvSpec(
     name="WarpPendulum-v1",
@@ -25,11 +31,12 @@ SPEC = EnvSpec(
         Param("g", 10.0, "float32", "gravity", "m/s^2", per_world=True),
         Param("m", 1.0, "float32", "mass", "kg", low=SMALLEST, per_world=True),
         Param("l", 1.0, "float32", "length", "m", low=SMALLEST, per_world=True),
+        Param("observe_velocity", True, "bool", "False: observations leave out the angular velocity"),
         TIME_LIMIT,
     ),
     state=(Field("state", "float32", (2,), "angle from upright, not wrapped, and angular velocity", "rad, rad/s",
                  names=("theta", "theta_dot")),),
-    observation=lambda params: Box(-_HIGH, _HIGH, dtype=np.float32),
+    observation=_observation,
     action=lambda params: Box(-MAX_TORQUE, MAX_TORQUE, (1,), np.float32),
     constants=(
         Constant("max_speed", lambda p: MAX_SPEED, "bound of the velocity", "rad/s"),

@@ -21,6 +21,9 @@ def export(
     The program has the normalisation of observations and the scale of actions inside. It returns the likeliest action and the
     logits, or mean and deviation, for any number of observations.
 
+    The program of a policy with a memory also takes its state and returns the new one. It does not know where episodes begin: the
+    caller gives zeros before the first step of each episode, and else the state that the step before returned.
+
     Example: gpu-vecenv export runs/tag runner.onnx --policy runner
 
     Args:

@@ -44,6 +44,8 @@ class Case:
     """Parameters in ``physics`` that Gymnasium's env has as constants."""
     angles: int = 0
     """Number of angles, which are the first entries of the state."""
+    places: tuple[int, ...] = ()
+    """Entries of an observation that are left with ``observe_velocity=False``."""
 
     @property
     def continuous(self) -> bool:
@@ -55,6 +57,10 @@ class Case:
         if self.continuous:
             return generator.normal(0, 1.5 * space.high[0], (count, 1)).astype(np.float32)
         return generator.integers(0, space.n, count, dtype=np.int32)
+
+    def observed(self, obs: np.ndarray, params: Params) -> np.ndarray:
+        """Entries of whole observations (..., n) that an env with these parameters observes."""
+        return obs if params.get("observe_velocity", True) else obs[..., self.places]
 
     def random_physics(self, generator: Generator, count: int) -> dict[str, np.ndarray]:
         """Parameters, float32 (count,) each."""
@@ -164,9 +170,10 @@ CASES = {
     "cartpole": Case(
         CARTPOLE, CartPoleReference, their_cartpole, cartpole_states,
         margins=lambda reference, params: np.abs(np.abs(reference.state[[0, 2]]) - [2.4, np.radians(12)]).tolist(),
-        options=({}, TIMED, {"sutton_barto_reward": True}),
+        options=({}, TIMED, {"sutton_barto_reward": True}, {"observe_velocity": False}),
         physics={"gravity": (1, 20), "masscart": (0.5, 2), "masspole": (0.05, 0.5), "length": (0.2, 1), "force_mag": (-20, 20),
                  "tau": (0.005, 0.05)},
+        places=(0, 2),
     ),
     "mountain car": Case(
         MOUNTAIN_CAR, MountainCarReference, their_mountain_car, valley_states, valley_margins,
@@ -182,7 +189,8 @@ CASES = {
     "pendulum": Case(
         PENDULUM, PendulumReference, their_pendulum, pendulum_states,
         margins=lambda reference, params: [],
-        options=({}, TIMED),
+        options=({}, TIMED, {"observe_velocity": False}),
         physics={"g": (1, 20), "m": (0.5, 2), "l": (0.5, 2)},
+        places=(0, 1),
     ),
 }  # fmt: skip

@@ -27,6 +27,8 @@ SHAPES = {
     "WarpGridTag-v0": [{}, {"num_taggers": 1, "use_full_observation": False}, {"num_taggers": 4095}],
     "WarpRice-v0": [{}, {"negotiation_on": True, "observe": "whole"}],
     **{name: [{}] for name in IDS if name not in ("WarpTag-v0", "WarpGridTag-v0", "WarpRice-v0")},
+    "WarpCartPole-v1": [{}, {"observe_velocity": False}],
+    "WarpPendulum-v1": [{}, {"observe_velocity": False}],
     "Town-v0": [{}, {"num_citizens": 1}, {"num_citizens": 1000}],
     "Harvest-v0": [{}, {"num_red": 1, "num_blue": 1}, {"num_red": 900, "num_blue": 100}],
     "Pot-v0": [{}, {"num_players": 1}],

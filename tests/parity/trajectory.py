@@ -23,10 +23,12 @@ from tests.trees import leaves, map_tree
 
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "cartpole": ("WarpCartPole-v1", {"num_envs": 64, "max_episode_steps": 60}),
+    "cartpole, without velocities": ("WarpCartPole-v1", {"num_envs": 70, "max_episode_steps": 60, "observe_velocity": False}),
     "acrobot": ("WarpAcrobot-v1", {"num_envs": 64, "max_episode_steps": 60}),
     "mountain car": ("WarpMountainCar-v0", {"num_envs": 64, "max_episode_steps": 60, "gravity": np.linspace(0.001, 0.003, 64)}),
     "mountain car, continuous": ("WarpMountainCarContinuous-v0", {"num_envs": 64, "max_episode_steps": 60}),
     "pendulum": ("WarpPendulum-v1", {"num_envs": 64, "max_episode_steps": 60}),
+    "pendulum, without velocity": ("WarpPendulum-v1", {"num_envs": 70, "max_episode_steps": 60, "observe_velocity": False}),
     "grid tag": ("WarpGridTag-v0", {"num_envs": 24, "grid_length": 6, "episode_length": 40}),
     "grid tag, partial observation": (
         "WarpGridTag-v0",

@@ -14,6 +14,7 @@ SMALL = {"num_taggers": 2, "num_runners": 5, "tagging_distance": 0.2, "episode_l
 CASES = {
     "cartpole": ("WarpCartPole-v1", 30, {"num_envs": 3, "max_episode_steps": 12}),
     "cartpole, a pack and 3 worlds": ("WarpCartPole-v1", 30, {"num_envs": 35}),
+    "cartpole, a pack and 3 worlds, without velocities": ("WarpCartPole-v1", 30, {"num_envs": 35, "observe_velocity": False}),
     "cartpole, next step": ("WarpCartPole-v1", 30, {"num_envs": 3, "autoreset_mode": "next_step"}),
     "catalysis": ("WarpCatalysis-v0", 30, {"num_envs": 35, "configuration": "diffusion2d_relaxed", "episode_length": 12}),
     "catalysis, two atoms": ("WarpCatalysis-v0", 30, {"num_envs": 3, "configuration": "check_two_atom_c", "episode_length": 12}),

@@ -12,11 +12,13 @@ from policy_cases import ACTIONS, AGENTS, draws, group, observations, policy_of
 
 from gpu_vecenv.cli.main import main
 from gpu_vecenv.errors import MissingExtraError
-from gpu_vecenv.train import CheckpointError, ConfigError, TrainConfig
+from gpu_vecenv.train import CheckpointError, ConfigError, NetworkConfig, TrainConfig
 from gpu_vecenv.train.config import resolve
 from gpu_vecenv.train.policies import export
 from gpu_vecenv.train.policies.build import make_policy
+from gpu_vecenv.train.policies.contract import apply
 from gpu_vecenv.train.policies.export import write_policy
+from gpu_vecenv.train.policies.networks import WorldSpec
 from gpu_vecenv.train.policies.random import RandomPolicy
 from gpu_vecenv.train.run_folder.checkpoint import load_checkpoint
 from gpu_vecenv.train.run_folder.checkpoint_file import save_checkpoint
@@ -128,6 +130,77 @@ def test_an_onnx_model_equals_the_policy(action, shared, masked, tmp_path):
     outputs = session.run(None, {name: x.numpy() for name, x in zip(names, tensors, strict=True)})
     with torch.no_grad():
         expect_equal(policy, inputs, [torch.from_numpy(output) for output in outputs], 7, shared)
+
+
+WITH_STATE = [("gru", ACTIONS[1], False, (1,), True), ("lstm", ACTIONS[2], True, (), False)]
+"""Memory, action, shared part, masked entries, and numbers of agents as inputs."""
+
+
+def with_state(memory, action, shared, masked, agent_ids):
+    """Return a policy with a memory, far from its start."""
+    network = NetworkConfig((8,), memory=memory, memory_size=5, agent_ids=agent_ids)
+    policy = make_policy("a", group(action, shared, masked), 0, network, world=WorldSpec(AGENTS))
+    with torch.no_grad():
+        policy.network.actor_layers[-1].weight.mul_(50.0)
+    seen = apply(observations(50, shared).obs, lambda x: 3.0 * x[None] + 1.0)
+    policy.observe(seen, torch.ones((1, 50, AGENTS) if shared else (1, 50), dtype=torch.bool))
+    return policy
+
+
+def play_both(policy, call, shared, masked, agent_ids):
+    """Compare a program, ``call(inputs by name)``, with ``act()`` over 12 steps, in one of which a row's episode begins anew."""
+    rows = (7, AGENTS) if shared else (7,)
+    generator = torch.Generator().manual_seed(0)
+    ours = theirs = torch.zeros(*rows, *policy.state_shape)
+    for t in range(12):
+        inputs, _ = inputs_of(policy, shared, masked)
+        inputs = inputs._replace(obs=apply(inputs.obs, lambda x: torch.randn(x.shape, generator=generator)), state=ours)
+        begins = torch.arange(7) == t
+        ours, theirs = (x.clone() for x in (ours, theirs))
+        ours[begins], theirs[begins] = 0.0, 0.0
+        draw = draws(7, shared, agent=0 if shared else t % AGENTS, t=t)
+        named = {**(inputs.obs if shared else {"obs": inputs.obs}), "mask": inputs.mask, "state": theirs}
+        named |= {"agent": draw.agent} if agent_ids else {}
+        *chosen, theirs = call({name: x for name, x in named.items() if x is not None})
+        action, log_prob, ours = policy.act(inputs._replace(state=ours), draw, deterministic=True)
+        torch.testing.assert_close(theirs, ours, rtol=1e-4, atol=1e-5)
+        if policy.box is not None:
+            torch.testing.assert_close(chosen[1], action, rtol=1e-4, atol=1e-4)
+            continue
+        assert torch.equal(chosen[0], action)
+        parts = chosen[1].split(policy.choices, dim=-1)
+        entries = zip(parts, action.long().unbind(-1), strict=True)
+        total = sum(part.gather(-1, choice.unsqueeze(-1)).squeeze(-1) for part, choice in entries)
+        torch.testing.assert_close(total, log_prob, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("memory", "action", "shared", "masked", "agent_ids"), WITH_STATE, ids=str)
+@torch.no_grad()
+def test_programs_take_and_return_the_state(memory, action, shared, masked, agent_ids, tmp_path):
+    policy = with_state(memory, action, shared, masked, agent_ids)
+    program = torch.export.load(write_policy(policy, tmp_path / "policy.pt2")).module()
+
+    def call(named):
+        given = [named.pop(name) for name in ("shared", "own", "obs", "mask") if name in named]
+        return program(*given, **named)
+
+    play_both(policy, call, shared, masked, agent_ids)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("memory", "action", "shared", "masked", "agent_ids"), WITH_STATE, ids=str)
+@torch.no_grad()
+def test_an_onnx_model_takes_and_returns_the_state(memory, action, shared, masked, agent_ids, tmp_path):
+    pytest.importorskip("onnxscript")
+    runtime = pytest.importorskip("onnxruntime")
+    policy = with_state(memory, action, shared, masked, agent_ids)
+    session = runtime.InferenceSession(str(write_policy(policy, tmp_path / "policy.onnx")))
+    assert session.get_outputs()[-1].name == "new_state" and session.get_inputs()[-1].name == "state"
+
+    def call(named):
+        return [torch.from_numpy(x) for x in session.run(None, {name: x.numpy() for name, x in named.items()})]
+
+    play_both(policy, call, shared, masked, agent_ids)
 
 
 def test_the_policy_is_not_changed(tmp_path):

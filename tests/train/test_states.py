@@ -24,7 +24,6 @@ from gpu_vecenv.train import (
     TrainConfig,
     Trainer,
     evaluate,
-    export_policy,
     load_checkpoint,
     register_algorithm,
     register_network,
@@ -329,11 +328,8 @@ def test_a_run_without_states_has_none_in_its_checkpoint():
 # ---- refused by name ------------------------------------------------------------------------------------------------
 
 
-def test_files_and_fused_kernels_refuse_a_state(tmp_path):
+def test_fused_kernels_refuse_a_state():
     policy = Trainer(BEAT, quiet=True).policies["left"]
-    for ending in ("pt2", "onnx"):
-        with pytest.raises(ConfigError, match=r"export: expected a policy without a state, got 'left' with one of \(3,\)"):
-            export_policy(policy, tmp_path / f"left.{ending}")
     assert fused_sizes(policy, torch.device("cpu")) == "it has a state"
 
 

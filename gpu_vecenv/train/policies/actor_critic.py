@@ -16,6 +16,7 @@ from gpu_vecenv.train.policies.check import results_of
 from gpu_vecenv.train.policies.contract import Acted, Draw, Evaluated, Inputs, Observation, Policy, apply
 from gpu_vecenv.train.policies.distributions import Categorical, DiagonalGaussian, Distribution, MultiCategorical
 from gpu_vecenv.train.policies.draw import draw_choices, draw_normal
+from gpu_vecenv.train.policies.memory import Recurrent
 from gpu_vecenv.train.policies.networks import (
     FeedForward,
     NetworkSpec,
@@ -65,7 +66,7 @@ class ActorCritic(Policy):
         super().__init__()
         require_actions(group.action)
         self.network, self.name = network, name
-        self.checks_results = type(network) is not FeedForward
+        self.checks_results = type(network) not in (FeedForward, Recurrent)
         self.state_shape, self.critic_sources = state_shape_of(network), critic_sources_of(network, world.sources)
         self.num_outputs = NetworkSpec.of(group).num_outputs
         # A submodule may be named actor too, but only a method of the class takes observations.
@@ -99,13 +100,17 @@ class ActorCritic(Policy):
         outputs: Tensor = self._results(obs, agent, "actor") if self.has_actor else self._results(obs, agent)[0]
         return _as_observed(outputs.float(), obs, 2)
 
+    def outputs_and_state(self, inputs: Inputs, agent: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Return the outputs of a network with a state, see ``outputs()``, and the state after the step."""
+        results = self._results(inputs.obs, agent, "actor" if self.has_actor else None, inputs)
+        return _as_observed(results[0].float(), inputs.obs, 2), self._new_state(results, inputs)
+
     def act(self, inputs: Inputs, draw: Draw, deterministic: bool = False) -> Acted:
         """See ``Policy.act()``; a Box action is in the env's units, and may be outside its bounds."""
         if self.state_shape is None:
             return self.choose(self.outputs(inputs.obs, draw.agent), inputs.mask, draw, deterministic)
-        results = self._results(inputs.obs, draw.agent, "actor" if self.has_actor else None, inputs)
-        outputs = _as_observed(results[0].float(), inputs.obs, 2)
-        return (*self.choose(outputs, inputs.mask, draw, deterministic), self._new_state(results, inputs))
+        outputs, state = self.outputs_and_state(inputs, draw.agent)
+        return (*self.choose(outputs, inputs.mask, draw, deterministic), state)
 
     def choose(self, outputs: Tensor, mask: Tensor | None, draw: Draw, deterministic: bool = False) -> tuple[Tensor, Tensor]:
         """Choose an action for every row, see ``Policy.act()``, by outputs of the network or of one like it."""

@@ -17,7 +17,7 @@ from gpu_vecenv.errors import MissingExtraError
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.policies.actor_critic import ActorCritic
 from gpu_vecenv.train.policies.check import samples_of
-from gpu_vecenv.train.policies.contract import Observation, Policy
+from gpu_vecenv.train.policies.contract import Inputs, Observation, Policy
 from gpu_vecenv.train.policies.distributions import Categorical
 
 SUFFIXES = (".pt2", ".onnx")
@@ -32,6 +32,9 @@ def write_policy(policy: Policy, path: str | Path) -> Path:
             and own, float32 (B, a, P); the axes of the others are then (B, a) instead of (B,).
         mask: bool (B, M), only if the policy's actions have masks; see ``Inputs``.
         agent: int32 (B,), number of the agent in its world, only if the policy's network reads it; a program takes it by name.
+        state: float32 (B, *state_shape), only if the policy has a state; a program takes it by name. The caller keeps it: zeros
+            for each row before the first step of an episode, or of the life of an agent that joins later, and else the
+            ``new_state`` of the step before. The program does not know where episodes begin, and resets nothing itself.
 
     Outputs of choices:
         action: int32 (B,) or (B, k), the likeliest.
@@ -40,6 +43,9 @@ def write_policy(policy: Policy, path: str | Path) -> Path:
     Outputs of continuous actions, in the env's units:
         action: float32 (B, k), the mean, clipped to the bounds.
         mean, std: float32 (B, k), of the normal distribution that training draws from; the env clips the draws.
+
+    Last output of a policy with a state:
+        new_state: float32 (B, *state_shape), the state after the step.
 
     Args:
         policy: an ``ActorCritic``; it is not changed.
@@ -50,7 +56,7 @@ def write_policy(policy: Policy, path: str | Path) -> Path:
         The path.
 
     Raises:
-        ConfigError: another ending, a policy that does not learn, a policy with a state, or a network that torch cannot export.
+        ConfigError: another ending, a policy that does not learn, or a network that torch cannot export.
         MissingExtraError: onnxscript is not installed, which torch needs for ONNX.
         OSError: the file cannot be written.
     """
@@ -59,8 +65,6 @@ def write_policy(policy: Policy, path: str | Path) -> Path:
         raise ConfigError(f"export: expected a file that ends with {' or '.join(SUFFIXES)}, got {path}")
     if not isinstance(policy, ActorCritic):
         raise ConfigError(f"export: expected a policy with a network, got {type(policy).__name__}")
-    if policy.state_shape is not None:
-        raise ConfigError(f"export: expected a policy without a state, got {policy.name!r} with one of {policy.state_shape}")
     if path.suffix == ".onnx" and importlib.util.find_spec("onnxscript") is None:
         raise MissingExtraError("export: a file that ends with .onnx needs onnxscript: pip install onnxscript")
     policy = copy.deepcopy(policy).cpu().eval()
@@ -71,6 +75,8 @@ def write_policy(policy: Policy, path: str | Path) -> Path:
     if group.masked:
         inputs["mask"] = torch.ones(*_rows_of(inputs), group.num_choices, dtype=torch.bool, device="cpu")
     named = {} if policy.ids is None else {"agent": torch.zeros(*_rows_of(inputs), dtype=torch.int32, device="cpu")}
+    if policy.state_shape is not None:
+        named["state"] = torch.zeros(*_rows_of(inputs), *policy.state_shape, dtype=torch.float32, device="cpu")
     program = _Rows(policy) if "obs" in inputs else _Worlds(policy)
     try:
         exported = torch.export.export(program, tuple(inputs.values()), named, dynamic_shapes=_any_batch({**inputs, **named}))
@@ -96,11 +102,20 @@ class _Program(nn.Module):
             self.output_names = ["action", "mean", "std"]
             self.register_buffer("low", torch.tensor(policy.group.action.low, dtype=torch.float32, device="cpu"))
             self.register_buffer("high", torch.tensor(policy.group.action.high, dtype=torch.float32, device="cpu"))
+        self.output_names += [] if policy.state_shape is None else ["new_state"]
 
-    def results(self, obs: Observation, mask: Tensor | None, agent: Tensor | None) -> tuple[Tensor, ...]:
+    def results(
+        self, obs: Observation, mask: Tensor | None, agent: Tensor | None, state: Tensor | None
+    ) -> tuple[Tensor, ...]:
         """Return the outputs."""
+        if state is None:
+            return self.chosen(self.policy.outputs(obs, agent), mask)
+        outputs, new_state = self.policy.outputs_and_state(Inputs(obs, state=state), agent)
+        return *self.chosen(outputs, mask), new_state
+
+    def chosen(self, outputs: Tensor, mask: Tensor | None) -> tuple[Tensor, ...]:
+        """Return actions and their distributions by outputs of the network."""
         policy = self.policy
-        outputs = policy.outputs(obs, agent)
         if policy.box is not None:
             mean = policy.env_actions(outputs)
             std = (policy.box.half_width * policy.log_std.exp()).expand_as(mean)
@@ -117,19 +132,26 @@ class _Program(nn.Module):
 class _Rows(_Program):
     """Observations by row."""
 
-    def forward(self, obs: Tensor, mask: Tensor | None = None, agent: Tensor | None = None) -> tuple[Tensor, ...]:
+    def forward(
+        self, obs: Tensor, mask: Tensor | None = None, agent: Tensor | None = None, state: Tensor | None = None
+    ) -> tuple[Tensor, ...]:
         """Return the outputs of rows."""
-        return self.results(obs, mask, agent)
+        return self.results(obs, mask, agent, state)
 
 
 class _Worlds(_Program):
     """Observations with a shared part."""
 
     def forward(
-        self, shared: Tensor, own: Tensor, mask: Tensor | None = None, agent: Tensor | None = None
+        self,
+        shared: Tensor,
+        own: Tensor,
+        mask: Tensor | None = None,
+        agent: Tensor | None = None,
+        state: Tensor | None = None,
     ) -> tuple[Tensor, ...]:
         """Return the outputs of worlds."""
-        return self.results({"shared": shared, "own": own}, mask, agent)
+        return self.results({"shared": shared, "own": own}, mask, agent, state)
 
 
 def _rows_of(inputs: dict[str, Tensor]) -> tuple[int, ...]:

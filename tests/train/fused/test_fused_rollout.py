@@ -17,6 +17,7 @@ from gpu_vecenv.train.fused.act import FusedPolicy
 from gpu_vecenv.train.fused.eligibility import require_fused
 from gpu_vecenv.train.fused.rollout import whole_rollout
 from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
+from tests.devices import DEVICES
 
 WIDE = EnvSpec(
     name="Wide-v0",
@@ -87,6 +88,15 @@ def test_one_launch_has_the_bits_of_single_steps(env_id):
     one = rollouts(env_id, "cpu", False, env_kwargs=CASES[env_id])
     torch.manual_seed(0)
     require_equal(rollouts(env_id, "cpu", True, env_kwargs=CASES[env_id]), one)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_one_launch_has_the_bits_of_single_steps_without_velocities(device):
+    hidden, runs = {"observe_velocity": False, "max_episode_steps": 20}, []
+    for whole in (False, True):
+        torch.manual_seed(0)
+        runs.append(rollouts("WarpCartPole-v1", device, whole, env_kwargs=hidden))
+    require_equal(*runs)
 
 
 def test_one_launch_gives_the_metrics_of_the_actions_that_it_took():

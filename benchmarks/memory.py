@@ -1,0 +1,129 @@
+"""Learning with a memory, where observations hide velocities: ``python benchmarks/memory.py --workers 16``.
+
+CartPole and Pendulum are trained with their presets by a feed-forward network that observes velocities, by one that does not, and
+by networks with a GRU and an LSTM that do not (env parameter ``observe_velocity=False``). Each has five seeds, and a process and
+one thread of its own. Runs of Pendulum with a memory learn from segments of 16 steps, the others from whole rollouts.
+
+Stated beforehand: a memory reaches the full observation if its mean return, as a share of the range from random actions to the
+feed-forward network with the full observation, is at least 0.9; the feed-forward network without velocities does not reach it.
+
+Writes ``benchmarks/results/memory.json``, in which cases that are not run again keep their results, and
+``docs/figures/memory.png``. ``--draw-only`` draws the picture and prints the table from the file.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tyro
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+import learning  # noqa: E402
+import shared  # noqa: E402
+
+from gpu_vecenv.train import TrainConfig  # noqa: E402
+from gpu_vecenv.train.config.presets import preset_of  # noqa: E402
+from gpu_vecenv.train.run_folder.intervals import student_quantile  # noqa: E402
+
+ENVS = {"CartPole": "WarpCartPole-v1", "Pendulum": "WarpPendulum-v1"}
+FULL, HIDDEN, GRU, LSTM = "all observed", "velocities hidden", "velocities hidden, GRU", "velocities hidden, LSTM"
+COLOURS = {FULL: "#555555", HIDDEN: "#e65100", GRU: "#00695c", LSTM: "#1565c0"}
+"""Ways to observe and remember, and their colours."""
+
+SEGMENTS = {"Pendulum": 16}
+"""Steps of a sequence; other envs learn from whole rollouts."""
+
+ENOUGH = 0.9
+"""Least share of the range from random actions to the full observation."""
+
+
+def config_of(env: str, way: str) -> TrainConfig:
+    """Return the options of a case: the preset, with what is hidden and remembered."""
+    env_id = ENVS[env]
+    preset = preset_of(env_id)
+    ppo, network = preset.ppo, preset.network
+    if way in (GRU, LSTM):
+        network = dataclasses.replace(network, memory="gru" if way == GRU else "lstm")
+        ppo = dataclasses.replace(ppo, sequence_length=SEGMENTS.get(env))
+    return TrainConfig(env_id, env_kwargs={"observe_velocity": way == FULL}, ppo=ppo, network=network)
+
+
+CASES = {f"{env}: {way}": config_of(env, way) for env in ENVS for way in COLOURS}
+"""Runs by name."""
+
+
+@dataclass(frozen=True)
+class Options(learning.Options):
+    """Options of the script."""
+
+    cases: tuple[str, ...] = tuple(CASES)
+    """Names of cases."""
+    out: Path = ROOT / "benchmarks" / "results" / "memory.json"
+    """File of the results."""
+    figure: Path = ROOT / "docs" / "figures" / "memory.png"
+    """File of the picture."""
+
+
+def measure(options: Options) -> None:
+    """Run all cases and seeds."""
+    learning.measure(options, CASES, "memory")
+
+
+def means(row: dict[str, Any], random: bool = False) -> np.ndarray:
+    """Return the mean return of each seed's evaluation, with trained or random actions."""
+    return np.array([learning.match(run, *(["agent"] if random else []))["agent"] for run in learning.finished(row)])
+
+
+def table(results: dict[str, Any]) -> None:
+    """Print the final returns of each case, and their share of the range from random actions to the full observation."""
+    print("\nmean return of the last evaluation: mean over seeds and its 95 % interval; share of the full observation's range")
+    for env in ENVS:
+        full = results["envs"].get(f"{env}: {FULL}")
+        for way in COLOURS:
+            row = results["envs"].get(f"{env}: {way}")
+            if row is None or not learning.finished(row):
+                continue
+            values, share = means(row), math.nan
+            if full is not None and learning.finished(full):
+                random, best = means(full, random=True).mean(), means(full).mean()
+                share = (values.mean() - random) / (best - random)
+            enough = "" if math.isnan(share) else f"{share:6.2f}  {'reaches it' if share >= ENOUGH else 'does not reach it'}"
+            print(f"{env:<10} {way:<24} {len(values)} seeds {learning.shown(list(values)):>19} {enough}")
+
+
+def draw(results: dict[str, Any], path: Path) -> None:
+    """Draw a panel for each env: the mean curve of each case, with its 95 % interval."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, panels = pyplot.subplots(1, len(ENVS), figsize=(4.6 * len(ENVS), 3.6), layout="constrained", squeeze=False)
+    for axes, env in zip(panels.flat, ENVS, strict=True):
+        for way, colour in COLOURS.items():
+            runs = learning.finished(results["envs"].get(f"{env}: {way}", {"runs": []}))
+            if not runs:
+                continue
+            points = min(len(run["curve"]["steps"]) for run in runs)
+            curves = np.array([run["curve"]["recent_return"]["agent"][:points] for run in runs], dtype=float)
+            steps, mean = runs[0]["curve"]["steps"][:points], curves.mean(0)
+            axes.plot(steps, mean, color=colour, lw=1.4, label=way)
+            if len(runs) > 1:
+                half = student_quantile(0.975, len(runs) - 1) * curves.std(0, ddof=1) / math.sqrt(len(runs))
+                axes.fill_between(steps, mean - half, mean + half, color=colour, alpha=0.2, lw=0)
+        shared.label(axes, env, "return, last 100 episodes")
+        axes.legend(fontsize=7, frameon=False)
+    shared.save(figure, path)
+
+
+if __name__ == "__main__":
+    shared.run(tyro.cli(Options, description=__doc__), measure, table, draw)
