@@ -93,31 +93,33 @@ class CriticNorm(nn.Module):
             present: bool (..., A), see ``Inputs``.
             norm: statistics of observations; None leaves observations as they are.
         """
-        parts, fields = [], iter(self.fields)
+        parts: list[Tensor] = []
+        fields = iter(self.fields)
         for (kind, _), part in zip(self.parts, inputs.split([size for _, size in self.parts], dim=-1), strict=True):
             if not kind:
-                part = next(fields).forward(part)
-            elif norm is not None and kind == SHARED:
-                part = norm.parts["shared"].forward(part.unflatten(-1, (-1, self.shared))).flatten(-2)
-            elif norm is not None:
-                part = self._observations(part, present, norm)
-            parts.append(part)
+                parts.append(next(fields).forward(part))
+            elif norm is None:
+                parts.append(part)
+            elif kind == SHARED:
+                parts.append(norm.parts["shared"].forward(part.unflatten(-1, (-1, self.shared))).flatten(-2))
+            else:
+                parts.append(self._observations(part, present, norm))
         return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
 
     def _observations(self, part: Tensor, present: Tensor | None, norm: ObservationNorm) -> Tensor:
         """Return the normalised observations of all agents, for each role its shared part and then its agents."""
         roles = part.unflatten(-1, (-1, self.shared + self.agents * self.own))
         shared, own = roles.split([self.shared, self.agents * self.own], dim=-1)
-        own = norm.parts["own"].forward(own.unflatten(-1, (self.agents, self.own)))
+        rows: Tensor = norm.parts["own"].forward(own.unflatten(-1, (self.agents, self.own)))
         alive = None if present is None else present.unflatten(-1, (-1, self.agents))
         if alive is not None:
-            own = torch.where(alive.unsqueeze(-1), own, 0.0)
+            rows = torch.where(alive.unsqueeze(-1), rows, 0.0)
         if not self.shared:
-            return own.flatten(-3)
+            return rows.flatten(-3)
         shared = norm.parts["shared"].forward(shared)
         if alive is not None:
             shared = torch.where(alive.any(-1, keepdim=True), shared, 0.0)
-        return torch.cat((shared, own.flatten(-2)), dim=-1).flatten(-2)
+        return torch.cat((shared, rows.flatten(-2)), dim=-1).flatten(-2)
 
     def update(self, inputs: Tensor, valid: Tensor) -> None:
         """Update the statistics of fields, see ``Policy.observe()``."""

@@ -292,7 +292,7 @@ class PolicyRows:
             choice = have_choice(mask, tuple(self.group.limited_choices), masks.valid)
         critic, present = self._critic_inputs() if self.critic_sources else (None, None)
         of_end = self._final_critic_inputs(present) if self.critic_sources and self.with_final_obs else (None, None)
-        once = (None if x is None else self._beside([x] * len(spans), 1) for x in (critic, present, *of_end))
+        once = [None if x is None else self._beside([x] * len(spans), 1) for x in (critic, present, *of_end)]
         return Samples(
             obs=obs,
             action=own("action"),
@@ -306,7 +306,10 @@ class PolicyRows:
             all_valid=rollout.alive_next is None,
             choice=choice,
             state=None if self.states is None else self.states.first,
-            **dict(zip(("critic", "present", "final_critic", "final_present"), once, strict=True)),
+            critic=once[0],
+            present=once[1],
+            final_critic=once[2],
+            final_present=once[3],
         )
 
     def masks(self) -> TransitionMasks:
