@@ -123,7 +123,7 @@ class CriticNorm(nn.Module):
 
     def update(self, inputs: Tensor, valid: Tensor) -> None:
         """Update the statistics of fields, see ``Policy.observe()``."""
-        of_world, fields = valid if valid.dim() == 2 else valid.any(-1), iter(self.fields)
+        of_world, fields = valid.any(-1), iter(self.fields)
         for (kind, _), part in zip(self.parts, inputs.split([size for _, size in self.parts], dim=-1), strict=True):
             if not kind:
                 _update(next(fields), part, of_world)
