@@ -22,6 +22,7 @@ from gpu_vecenv.train import (
     TrainConfig,
     Trainer,
     evaluate,
+    export_policy,
     load_checkpoint,
     register_network,
     train_many,
@@ -71,7 +72,6 @@ def test_a_feed_forward_policy_plays_one_action_in_each_step():
 
 @pytest.mark.parametrize("network", [GRU, LSTM], ids=["gru", "lstm"])
 def test_an_evaluation_is_that_of_a_loop_over_torchs_cell(network, tmp_path):
-    """Episodes of a time limit, from the second on with states that must have begun anew."""
     config = dataclasses.replace(CARTPOLE, network=network, out=str(tmp_path), env_kwargs={"max_episode_steps": 40})
     policy = Trainer(config, quiet=True).policies["agent"]
     Trainer(config, quiet=True).train()
@@ -169,6 +169,19 @@ def test_a_users_cell_learns_as_the_built_in_network(segments):
         for x, y, before in zip(policy.state_dict().values(), in_order(built_in), in_order(start[name]), strict=True):
             torch.testing.assert_close(x, y, rtol=1e-3, atol=1e-5)
             assert not torch.equal(y, before) or y.numel() == 0
+
+
+@torch.no_grad()
+def test_a_users_cell_is_exported_with_its_state(tmp_path):
+    policies = {"agent": PolicyConfig(module="test.cell")}
+    policy = Trainer(dataclasses.replace(CARTPOLE, policies=policies), quiet=True).policies["agent"]
+    program = torch.export.load(export_policy(policy, tmp_path / "cell.pt2")).module()
+    obs, state = torch.randn(5, 4), torch.randn(5, 6)
+    outputs, _, after = policy.network(obs, state)  # no rollout has given statistics
+    action, logits, found = program(obs, state=state)
+    assert torch.equal(action, outputs.argmax(-1).int())
+    torch.testing.assert_close(logits, outputs.log_softmax(-1), rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(found, after, rtol=1e-5, atol=1e-6)
 
 
 def in_order(state):

@@ -303,6 +303,7 @@ def test_a_registered_network_reads_the_options_and_the_number_of_agents():
         ({"network": NetworkConfig((7,))}, r"^network.hidden_sizes: expected none, as each policy has a module .* got \(7,\)"),
         ({"network": NetworkConfig(activation="relu")}, "^network.activation: expected none"),
         ({"network": NetworkConfig(shared_trunk=True)}, "^network.shared_trunk: expected none"),
+        ({"network": NetworkConfig(memory="gru")}, "^network.memory: expected none"),
         ({"policies": {"agent": PolicyConfig(network={"hidden_sizes": (7,)})}}, r"^policies\['agent'\]: .* no network.hidden_"),
     ],
 )
