@@ -30,11 +30,12 @@ from gpu_vecenv.train import (
     evaluate,
     export_policy,
 )
-from gpu_vecenv.train.fused.eligibility import fused_sizes
+from gpu_vecenv.train.fused.ppo import why_not_fused
 from gpu_vecenv.train.policies.build import make_policy
 from gpu_vecenv.train.policies.contract import Inputs
 from gpu_vecenv.train.policies.networks import NetworkSpec, WorldSpec
 from gpu_vecenv.train.policies.registry import register_network
+from gpu_vecenv.train.runner.run_state import setup_of
 
 WORLDS = 5
 ARENA = TrainConfig(
@@ -303,7 +304,9 @@ def test_a_captured_run_trains_to_the_same_bits(name):
 def test_fused_kernels_leave_such_a_critic_to_torch_and_an_export_has_none(tmp_path):
     trainer = Trainer(ARENA, quiet=True)
     policy = trainer.policies["red"]
-    assert fused_sizes(policy, torch.device("cpu")) == "its critic has inputs of its own"
+    parts = (trainer.parts.rows["red"], trainer.env.env_spec, torch.device("cpu"))
+    setup = dataclasses.replace(setup_of(trainer.config, "red", *parts), fused=True)
+    assert why_not_fused(policy, setup) == "its critic has inputs of its own"
     export_policy(policy, tmp_path / "red.pt2")
     inputs = trainer.parts.rows["red"].inputs(trainer.parts.rows["red"].spans[0], 0)
     action, log_prob = policy.act(inputs, draws(6, shared=True))[:2]
