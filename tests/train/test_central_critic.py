@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import role_envs  # noqa: F401  (registers Arena-v0 and Pairs-v0)
 import torch
+from dispatched import HostReads, operations
 from gymnasium.spaces import Box
 from policy_cases import ACTIONS, AGENTS, OWN, SHARED, draws, group
 from test_states import require_same, tensors_of
@@ -30,9 +31,10 @@ from gpu_vecenv.train import (
     evaluate,
     export_policy,
 )
+from gpu_vecenv.train.algorithms.schedules import DeviceScalars
 from gpu_vecenv.train.fused.ppo import why_not_fused
 from gpu_vecenv.train.policies.build import make_policy
-from gpu_vecenv.train.policies.contract import Inputs
+from gpu_vecenv.train.policies.contract import Inputs, apply
 from gpu_vecenv.train.policies.networks import NetworkSpec, WorldSpec
 from gpu_vecenv.train.policies.registry import register_network
 from gpu_vecenv.train.runner.run_state import setup_of
@@ -286,6 +288,23 @@ def test_two_roles_of_a_policy_read_the_agents_of_both():
     read = policy.critic_norm.forward(samples.critic, None, policy.obs_norm)
     normal = policy.normalized(samples.obs)
     assert torch.equal(read[:, :6, 10:], normal["own"][:, 6:].flatten(2))
+
+
+@pytest.mark.parametrize("config", [ARENA, arena(("place", "t"), "team")], ids=["observations", "fields"])
+def test_an_update_reads_nothing_on_the_host_and_has_as_many_operations_for_any_data(config):
+    trainer = Trainer(config, quiet=True)
+    for name, algorithm in trainer.parts.algorithms.items():
+        counts = []
+        for _ in range(2):
+            trainer.parts.collector.collect()
+            with HostReads():
+                samples = trainer.parts.rows[name].samples()
+                scalars = DeviceScalars(*torch.tensor((1e-3, 0.01, 0.2)))
+                trainer.policies[name].observe(apply(samples.obs, lambda x: x[:-1]), samples.valid, samples.critic[:-1])
+                algorithm.begin(samples)
+                algorithm.update(samples, scalars)
+            counts.append(operations(lambda: algorithm.update(samples, scalars)))  # noqa: B023  (called at once)
+        assert counts[0] == counts[1]
 
 
 @pytest.mark.gpu
