@@ -111,8 +111,8 @@ def loss_and_gradients(actor, critic, batch, head, clip, value_coef, entropy_coe
 
     Args:
         actor, critic: layers, lists of (weight, bias).
-        batch: dict of arrays of the rows that count: obs, action, log_prob, value, advantage, target, and choice, False for rows
-            that only the critic learns from.
+        batch: dict of arrays of the rows that count: obs, critic_obs if the critic reads something else, action, log_prob, value,
+            advantage, target, and choice, False for rows that only the critic learns from.
         head: function of the actor's outputs, see ``choices()`` and ``gaussian()``.
         clip, value_coef, entropy_coef, clip_value: settings.
 
@@ -129,7 +129,7 @@ def loss_and_gradients(actor, critic, batch, head, clip, value_coef, entropy_coe
     free, clipped = ratio * batch["advantage"], np.clip(ratio, 1 - clip, 1 + clip) * batch["advantage"]
     to_log_prob = np.where(choice & (free <= clipped), -ratio * batch["advantage"] / choices, 0.0)
     gradient, to_log_std = to_outputs(to_log_prob, np.where(choice, -entropy_coef / choices, 0.0))
-    critic_inputs, value = forward(critic, batch["obs"])
+    critic_inputs, value = forward(critic, batch.get("critic_obs", batch["obs"]))
     value = value[:, 0]
     error, to_value = (value - batch["target"]) ** 2, value - batch["target"]
     if clip_value:

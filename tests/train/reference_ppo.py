@@ -1,8 +1,9 @@
 """Whole iterations of PPO in NumPy float64, for comparison. They share no code with the trainer.
 
 Written from Schulman et al. 2017 (arXiv 1707.06347, algorithm 1), with the advantages of Schulman et al. 2016 (arXiv 1506.02438)
-and the optimiser of Kingma & Ba 2015 (arXiv 1412.6980, algorithm 1). Terms of the loss and their gradients are those of
-``numpy_ppo``. Running statistics are those of all samples, which are kept.
+and the optimiser of Kingma & Ba 2015 (arXiv 1412.6980, algorithm 1). A critic of the world is that of Yu et al. 2022 (arXiv
+2103.01955, algorithm 1 and section 5): its inputs are copied for each agent, and agents that left are zeros in them. Terms of the
+loss and their gradients are those of ``numpy_ppo``. Running statistics are those of all samples, which are kept.
 """
 
 from dataclasses import dataclass
@@ -49,6 +50,10 @@ class Transitions:
     """Last observations of episodes, (T, N, a, F); of other steps any finite numbers."""
     final_shared: np.ndarray | None
     """The same of the shared part, (T, N, S)."""
+    present: np.ndarray
+    """bool (T + 1, N, a), in the game in each observation."""
+    state: dict[str, np.ndarray]
+    """Fields of the env's state that the critic reads, by name, (T + 1, N, numbers)."""
 
 
 class Statistics:
@@ -93,7 +98,7 @@ class Adam:
 class ReferencePPO:
     """PPO of one policy."""
 
-    def __init__(self, actor, critic, log_std, bounds, choices, config):
+    def __init__(self, actor, critic, log_std, bounds, choices, config, sources=(), team=False):
         """Store the state at the start of a run.
 
         Args:
@@ -102,7 +107,10 @@ class ReferencePPO:
             bounds: lowest and highest numbers of an action; None for choices.
             choices: number of choices of each entry of an action.
             config: a PPOConfig.
+            sources: what the critic reads of the world; empty for what its agent observes.
+            team: the critic reads nothing else.
         """
+        self.sources, self.team, self.fields = sources, team, Statistics()
         self.actor, self.critic, self.log_std = actor, critic, log_std
         self.bounds, self.choices, self.config = bounds, choices, config
         self.weights = [x for layer in (*actor, *critic) for x in layer] + ([] if log_std is None else [log_std])
@@ -135,6 +143,8 @@ class ReferencePPO:
             self.own.add(t.own[:-1][t.before])
             if t.shared is not None:
                 self.shared.add(t.shared[:-1][t.before.any(-1)])
+            if t.state:
+                self.fields.add(np.concatenate(list(t.state.values()), -1)[:-1][t.before.any(-1)])
 
     def _inputs(self, own, shared):
         """Return the inputs of the networks, (..., N, a, features)."""
@@ -144,8 +154,34 @@ class ReferencePPO:
             return own
         return np.concatenate((np.broadcast_to(shared[..., None, :], (*own.shape[:-1], shared.shape[-1])), own), axis=-1)
 
-    def _values(self, inputs):
-        return numpy_ppo.forward(self.critic, inputs)[1][..., 0]
+    def _of_world(self, own, shared, present, state):
+        """Return what the critic reads of the world, copied for each agent, (..., N, a, features)."""
+        worlds, agents = own.shape[:-2], own.shape[-2]
+        state = {name: state[name] for name in self.sources if name in state}
+        if self.config.normalize_observations:
+            own, shared = self.own.normalized(own), None if shared is None else self.shared.normalized(shared)
+            if state:
+                sizes = np.cumsum([x.shape[-1] for x in state.values()])[:-1]
+                every = self.fields.normalized(np.concatenate(list(state.values()), -1))
+                state = dict(zip(state, np.split(every, sizes, -1), strict=True))
+        every = np.where(present[..., None], own, 0).reshape(*worlds, -1)
+        if shared is not None:
+            every = np.concatenate((np.where(present.any(-1, keepdims=True), shared, 0), every), -1)
+        once = np.concatenate([{**state, "observations": every, "shared": shared}[name] for name in self.sources], -1)
+        return np.broadcast_to(once[..., None, :], (*worlds, agents, once.shape[-1]))
+
+    def _critic_inputs(self, own, shared, present, state):
+        """Return the inputs of the critic, (..., N, a, features)."""
+        if not self.sources:
+            return self._inputs(own, shared)
+        of_world = self._of_world(own, shared, present, state)
+        if self.team:
+            return of_world
+        with_shared = {"observations", "shared"} & {*self.sources}
+        return np.concatenate((of_world, self._inputs(own, None if with_shared else shared)), -1)
+
+    def _values(self, *observed):
+        return numpy_ppo.forward(self.critic, self._critic_inputs(*observed))[1][..., 0]
 
     def _head(self, action, mask):
         """Return the function of the actor's outputs for some transitions, see ``numpy_ppo.loss_and_gradients()``."""
@@ -178,15 +214,17 @@ class ReferencePPO:
     def _learn(self, t, orders, progress):
         """Take the steps of an update, and return the metrics."""
         config, inputs = self.config, self._inputs(t.own, t.shared)
-        value, final = self._values(inputs), None
+        value, final = self._values(t.own, t.shared, t.present, t.state), None
         if config.bootstrap_at_time_limit:
-            final = self._values(self._inputs(t.final_own, t.final_shared))
+            final = self._values(t.final_own, t.final_shared, t.before & t.after, {})
+        critic_inputs = self._critic_inputs(t.own, t.shared, t.present, t.state)
         advantage, target = self._advantages(t, value, final)
         explained = 1 - advantage[t.before].var() / target[t.before].var()
         choice = t.before & have_choice(t.mask, self.choices, t.before.shape)
         if config.normalize_advantages == "rollout":
             advantage = standardized(advantage, choice)
-        rows = {"obs": inputs[:-1], "value": value[:-1], "advantage": advantage, "target": target, "choice": choice}
+        rows = {"obs": inputs[:-1], "critic_obs": critic_inputs[:-1], "value": value[:-1], "advantage": advantage}
+        rows |= {"target": target, "choice": choice}
         rows["log_prob"] = np.zeros(t.before.shape)
         outputs, mask = numpy_ppo.forward(self.actor, inputs[:-1][t.before])[1], None if t.mask is None else t.mask[t.before]
         rows["log_prob"][t.before] = self._head(t.action[t.before], mask)(outputs)[0]

@@ -37,16 +37,16 @@ def lstm(weights, x, state):
 class RecurrentReference(ReferencePPO):
     """PPO of one policy with a memory."""
 
-    def __init__(self, memory, trunk, actor, critic, log_std, bounds, choices, config):
+    def __init__(self, memory, trunk, actor, critic, log_std, bounds, choices, config, sources=(), team=False):
         """Store the state at the start of a run.
 
         Args:
             memory: the weights of a GRU or an LSTM.
             trunk: layers that actor and critic share, each with tanh after it.
             actor, critic: the layers after these.
-            log_std, bounds, choices, config: see ``ReferencePPO``.
+            log_std, bounds, choices, config, sources, team: see ``ReferencePPO``.
         """
-        super().__init__(actor, critic, log_std, bounds, choices, config)
+        super().__init__(actor, critic, log_std, bounds, choices, config, sources, team)
         self.weights = [*memory, *[x for layer in trunk for x in layer], *self.weights]
         self.sizes = 2 * len(trunk), 2 * len(actor), 2 * len(critic)
         self.adam = Adam(self.weights, config.max_grad_norm)
@@ -82,33 +82,47 @@ class RecurrentReference(ReferencePPO):
     def _tensors(self):
         return [torch.tensor(x, requires_grad=True) for x in self.weights]
 
-    def _run(self, w, x, state, ends):
-        """Return outputs, states after each step and values of steps in turn: x (L, n, F), state (n, ...), ends bool (L, n)."""
+    def _seen(self, own, shared, present, state):
+        """Return what the critic reads of the world beside the units, (T, N * a, features); no features without sources."""
+        if self.sources:
+            return self._flat(self._of_world(own, shared, present, state))
+        return torch.zeros(len(own), own[0, ..., 0].size, 0, dtype=torch.float64)
+
+    def _run(self, w, x, state, ends, seen=None):
+        """Return outputs, states after each step and values of steps in turn.
+
+        Args:
+            w: the weights.
+            x: (L, n, F).
+            state: (n, ...).
+            ends: bool (L, n).
+            seen: ``_seen()`` of the steps; None if nobody reads the values.
+        """
         outputs, states, values = [], [], []
-        for now, end in zip(x, ends, strict=True):
+        for step, (now, end) in enumerate(zip(x, ends, strict=True)):
             state = self.cell(w[:4], now, state)
             states.append(state)
-            acts, worth = self._layers(w, state)
+            acts, worth = self._layers(w, state, None if seen is None else seen[step])
             outputs.append(acts)
             values.append(worth)
             state = torch.where(_like(end, state), torch.zeros_like(state), state)
-        return torch.stack(outputs), torch.stack(states), torch.stack(values)
+        return torch.stack(outputs), torch.stack(states), None if seen is None else torch.stack(values)
 
-    def _layers(self, w, state):
-        """Return outputs and values of states."""
+    def _layers(self, w, state, seen):
+        """Return outputs, and values of states and of what the critic has seen; None for ``seen`` returns no values."""
         trunk, actor, critic = self.sizes
         x, rest = state if self.cell is gru else state[..., 0, :], w[4:]
         for number in range(0, trunk, 2):
             x = torch.tanh(x @ rest[number].T + rest[number + 1])
         found = []
-        for first, count in ((trunk, actor), (trunk + actor, critic)):
-            y = x
+        for first, count in ((trunk, actor), (trunk + actor, critic))[: 1 if seen is None else 2]:
+            y = x if not found else seen if self.team else torch.cat((seen, x), -1)
             for number in range(first, first + count, 2):
                 y = y @ rest[number].T + rest[number + 1]
                 if number < first + count - 2:
                     y = torch.tanh(y)
             found.append(y)
-        return found[0], found[1][..., 0]
+        return found[0], None if seen is None else found[1][..., 0]
 
     def _score(self, w, outputs, action, mask):
         """Return log-probabilities and entropies (...) of actions (..., entries)."""
@@ -139,17 +153,18 @@ class RecurrentReference(ReferencePPO):
         action = torch.tensor(t.action.astype(np.float64).reshape(steps, before.shape[1], -1))
         action = torch.where(before[..., None], action, 0.0)
         mask = None if t.mask is None else torch.tensor(t.mask.reshape(steps, before.shape[1], -1)) | ~before[..., None]
-        w = self._tensors()
+        w, world = self._tensors(), self._seen(t.own, t.shared, t.present, t.state)
         with torch.no_grad():
-            outputs, states, value = self._run(w, x[:-1], self.start, ends)
+            outputs, states, value = self._run(w, x[:-1], self.start, ends, world[:-1])
             log_prob = self._score(w, outputs, action, mask)[0]
             begun = torch.where(_like(ends, states), 0.0, states)
             starts = torch.cat((self.start[None], begun[:-1]))[::length]
-            last = self._layers(w, self.cell(w[:4], x[-1], begun[-1]))[1]
+            last = self._layers(w, self.cell(w[:4], x[-1], begun[-1]), world[-1])[1]
             final = None
             if config.bootstrap_at_time_limit:
                 seen = self._flat(self._inputs(t.final_own, t.final_shared))
-                final = self._layers(w, self.cell(w[:4], seen, states))[1].numpy().reshape(shape)
+                of_end = self._seen(t.final_own, t.final_shared, t.before & t.after, {})
+                final = self._layers(w, self.cell(w[:4], seen, states), of_end)[1].numpy().reshape(shape)
         value = torch.cat((value, last[None]))
         advantage, target = self._advantages(t, value.numpy().reshape(-1, *shape[1:]), final)
         explained = 1 - advantage[t.before].var() / target[t.before].var()
@@ -157,7 +172,7 @@ class RecurrentReference(ReferencePPO):
         if config.normalize_advantages == "rollout":
             advantage = standardized(advantage, choice)
         rows = [torch.tensor(each.reshape(steps, -1)) for each in (advantage, target, choice)]
-        rows = [*rows, before, log_prob, value[:-1], ends, x[:-1], action, mask]
+        rows = [*rows, before, log_prob, value[:-1], ends, x[:-1], world[:-1], action, mask]
         rate = config.learning_rate * (1 - progress if config.learning_rate_schedule == "linear" else 1)
         terms, free = [], []
         for order in orders:
@@ -181,11 +196,11 @@ class RecurrentReference(ReferencePPO):
     def _gradients(self, parts, start, progress):
         """Return the terms of the loss of some sequences, and its gradients."""
         config, w = self.config, self._tensors()
-        advantage, target, choice, valid, old_log_prob, old_value, ends, x, action, mask = parts
+        advantage, target, choice, valid, old_log_prob, old_value, ends, x, world, action, mask = parts
         clip = linear(config.clip_coef, config.clip_coef_final, progress)
         if config.normalize_advantages == "minibatch":
             advantage = torch.tensor(standardized(advantage.numpy(), choice.numpy()))
-        outputs, _, value = self._run(w, x, start, ends)
+        outputs, _, value = self._run(w, x, start, ends, world)
         log_prob, entropy = self._score(w, outputs, action, mask)
         ratio = torch.exp(log_prob - old_log_prob)
         gain = torch.minimum(ratio * advantage, torch.clamp(ratio, 1 - clip, 1 + clip) * advantage)

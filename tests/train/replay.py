@@ -13,8 +13,9 @@ def doubled(x):
 class Replay:
     """A vector env of its own on the CPU, in the worlds view."""
 
-    def __init__(self, config):
-        """Reset it as the run of a TrainConfig was."""
+    def __init__(self, config, fields=()):
+        """Reset it as the run of a TrainConfig was; ``fields`` of the state go to the transitions."""
+        self.fields = fields
         self.env = gymnasium.make_vec(
             config.env_id, num_envs=config.num_envs, device="cpu", array="numpy", **config.env_kwargs
         ).unwrapped
@@ -24,10 +25,12 @@ class Replay:
     def rollout(self, actions):
         """Step with the actions of each role, (T, N, a, entries); return the transitions of each role."""
         steps = {role: [] for role in actions}
+        states = [self._state()]
         for t in range(len(next(iter(actions.values())))):
             obs, info, before = self.obs, self.info, self.before
             self.obs, reward, terminated, truncated, self.info = self.env.step(self._given({r: x[t] for r, x in actions.items()}))
             self.before = self._in_game()
+            states.append(self._state())
             reward = self.info.get("agent_reward", reward).reshape(before.shape)
             after = np.asarray(self.info.get("agent_alive", before)).reshape(before.shape)
             ended = terminated | truncated
@@ -42,15 +45,22 @@ class Replay:
                     "reward": reward[:, agents], "before": before[:, agents], "after": (after & before)[:, agents],
                     "terminated": terminated, "truncated": truncated, "final_own": final_own, "final_shared": final_shared,
                 })  # fmt: skip
-        return {role: self._transitions(role, each) for role, each in steps.items()}
+        state = {name: np.stack([each[name] for each in states]) for name in self.fields}
+        return {role: self._transitions(role, each, state) for role, each in steps.items()}
 
-    def _transitions(self, role, steps):
+    def _state(self):
+        """Return fields of the state, float64 (N, numbers)."""
+        state = self.env.get_state(*self.fields) if self.fields else {}
+        return {name: x.reshape(self.env.num_worlds, -1).astype(np.float64) for name, x in state.items()}
+
+    def _transitions(self, role, steps, state):
         """Join steps, and the observation after the last one."""
         arrays = {name: None if steps[0][name] is None else [step[name] for step in steps] for name in steps[0]}
         for name, x in zip(("own", "shared"), self._observed(self.obs, role), strict=True):
             if x is not None:
                 arrays[name] = [*arrays[name], x]
-        return Transitions(**{name: None if x is None else doubled(np.stack(x)) for name, x in arrays.items()})
+        arrays["present"] = [*arrays["before"], self.before[:, self._agents()[role]]]
+        return Transitions(**{name: None if x is None else doubled(np.stack(x)) for name, x in arrays.items()}, state=state)
 
     def _agents(self):
         """Return the agents of each role, in the order of a world's agents."""

@@ -31,7 +31,8 @@ OTHER = {
     "env_kwargs": {"a": 2, "b": [1.5, [True, None]], "c": "1e3", "d": {"e": 1e-300}}, "policy_map": {"tagger[0:2]": "on"},
     "frozen": ("on",), "load_policies": {"on": "x.pt"}, "threads": 2, "schedule_steps": 2**63 - 1, "stagger_starts": True,
     "evaluation_interval": 4, "evaluation_episodes": 5, "stop_at": 1e16, "patience": 6, "best_of": "runner",
-    "keep_checkpoints": 7, "wandb": "yes", "network": NetworkConfig((5, 6), "relu", True, -0.5, True, "lstm", 7),
+    "keep_checkpoints": 7, "wandb": "yes",
+    "network": NetworkConfig((5, 6), "relu", False, -0.5, True, "lstm", 7, ("a", "b"), "team"),
     "kernels": "torch", "graph": False, "precision": "tf32",
     "algorithm": "mine", "algorithms": {"mine": {"rate": 0.5, "normalize_observations": True}},
     "policies": {"on": PolicyConfig("mine", {"gamma": 0.1}, {"hidden_sizes": [2]}, "cnn", {"mine": {"rate": 0.1}})},
@@ -48,8 +49,9 @@ def test_every_option_survives_json_and_yaml(tmp_path):
     for name in [f.name for f in dataclasses.fields(TrainConfig)][1:]:
         assert getattr(config, name) != getattr(plain, name)
     for part, usual in ((config.ppo, PPOConfig()), (config.network, NetworkConfig())):
-        # entropy_coef_final refuses entropy_schedule, which test_schedules.py stores.
-        assert all(value != vars(usual)[name] for name, value in vars(part).items() if name != "entropy_schedule")
+        # entropy_coef_final refuses entropy_schedule, which test_schedules.py stores, and a critic of fields a shared trunk.
+        others = ("entropy_schedule", "shared_trunk")
+        assert all(value != vars(usual)[name] for name, value in vars(part).items() if name not in others)
     for each in (config, plain, resolve(config), resolve(plain)):
         path = each.save(tmp_path)
         assert vars(TrainConfig.from_yaml(path)) == vars(TrainConfig.from_json(each.to_json())) == vars(each)

@@ -209,7 +209,7 @@ def test_observations_of_all_agents_are_those_of_the_samples_with_zeros_for_the_
     samples = trainer.parts.rows["left"].samples()
     assert torch.equal(samples.critic[-1, :, 0], trainer.env.get_state("t")["t"].float()) and samples.critic.shape == (7, 4, 5)
     overseer = Trainer(BEAT, quiet=True).parts.rows["left"]
-    assert _copied(trainer.parts.rows["left"]) - _copied(overseer) == samples.critic.nbytes
+    assert _copied(trainer.parts.rows["left"]) - _copied(overseer) == samples.critic.nbytes + samples.present.nbytes
 
 
 def test_observations_of_agents_that_never_leave_are_a_view_of_the_slab():

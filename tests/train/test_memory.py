@@ -44,9 +44,21 @@ RUNS = {
     "memory, shared part": TrainConfig(
         "Pairs-v0", 128, device="cpu", ppo=PPOConfig(num_steps=8), network=NetworkConfig((32,), memory="gru")
     ),
+    "critic": TrainConfig(
+        "WarpTag-v0", 64, device="cpu", env_kwargs=TAG, ppo=PPOConfig(num_steps=16, num_minibatches=2),
+        network=NetworkConfig((32,), critic="observations"),
+    ),
+    "critic, memory": TrainConfig(
+        "WarpTag-v0", 64, device="cpu", env_kwargs=TAG, ppo=PPOConfig(num_steps=16, sequence_length=4, num_minibatches=2),
+        network=NetworkConfig((32,), critic="observations", memory="gru"),
+    ),
+    "critic of fields": TrainConfig(
+        "WarpTag-v0", 64, device="cpu", env_kwargs=TAG, ppo=PPOConfig(num_steps=16, bootstrap_at_time_limit=False),
+        network=NetworkConfig((32,), critic=("loc_x", "loc_y"), critic_value="team"),
+    ),
     "shared part": TrainConfig("Pairs-v0", 128, device="cpu", ppo=PPOConfig(num_steps=8), evaluation_interval=9),
 }
-QUICK = ("cartpole", "memory", "segments")
+QUICK = ("cartpole", "memory", "segments", "critic")
 
 
 def alive():
@@ -93,6 +105,7 @@ def tensors_of(value):
         return [value]
     if dataclasses.is_dataclass(value):
         value = [getattr(value, field.name) for field in dataclasses.fields(value)]
+    value = list(value.values()) if isinstance(value, dict) else value
     return [x for one in value for x in tensors_of(one)] if isinstance(value, list | tuple) else []
 
 

@@ -19,7 +19,7 @@ from tests.devices import DEVICES
 ITERATIONS = 3
 """Iterations of each run, which are half of its schedules."""
 
-ERRORS = {"ppo": 1e-4, "fused": 2e-2}
+ERRORS = {"ppo": 1e-4, "fused": 2e-2, "world cpu": 1e-5, "world cuda": 1e-4}
 """Largest error of the change of the weights, by its norm, as a share of that change."""
 
 PPO = PPOConfig(
@@ -46,6 +46,18 @@ CASES = {
 }
 """Env, worlds, parameters of the env, settings of PPO, and settings of some policies."""
 
+CRITICS = {
+    "own row beside all observations": ("deaths", ("observations",), "agent"),
+    "all observations alone": ("absent agents, masks, shared part", ("observations",), "team"),
+    "own row beside all observations and a shared part": ("few choices", ("observations",), "agent"),
+    "shared part alone": ("absent agents, masks, shared part", ("shared",), "team"),
+    "own row beside fields": ("absent agents, masks, shared part", ("place", "t"), "agent"),
+    "fields around observations": ("deaths", ("loc_x", "observations", "t", "alive"), "team"),
+    "one agent": ("time limits", ("observations",), "team"),
+    "not normalised": ("deaths, plain", ("observations",), "agent"),
+}
+"""Critics that read the world: a case, sources and ``critic_value``."""
+
 FUSED = [name for name in CASES if name != "shared parts"]
 """Fused kernels take no observations with a shared part."""
 
@@ -63,10 +75,12 @@ def numbers(x):
     return x.detach().double().cpu().numpy().copy()
 
 
-def run_of(name, algorithm, device):
-    """Return a trainer of a case, and the reference of each policy."""
+def run_of(name, algorithm, device, sources=(), value="agent"):
+    """Return a trainer of a case, whose critics may read the world, and the reference of each policy."""
     env_id, worlds, env_kwargs, settings, of_policies = CASES[name]
     ppo = dataclasses.replace(PPO, **settings)
+    if {*sources} - {"observations", "shared"}:  # the state after an autoreset is that of the next episode
+        ppo = dataclasses.replace(ppo, bootstrap_at_time_limit=False)
     config = TrainConfig(
         env_id, num_envs=worlds, total_steps=2 * ITERATIONS * worlds * ppo.num_steps, device=device, env_kwargs=env_kwargs,
         network=NetworkConfig((32, 32)), ppo=ppo, kernels="torch",
@@ -76,6 +90,11 @@ def run_of(name, algorithm, device):
     if algorithm == "fused":
         fit = [role for role, policy in policies.items() if policy.group.shared is None]
         config = fused(config, None if len(fit) == len(policies) else fit)
+    if sources:
+        readers = [role for role, policy in policies.items() if sources != ("shared",) or policy.group.shared is not None]
+        network = {"critic": sources, "critic_value": value}
+        own = {role: dataclasses.replace(each, network=network) for role, each in config.policies.items() if role in readers}
+        config = dataclasses.replace(config, policies={**config.policies, **own})
     trainer = Trainer(config, quiet=True)
     references = {}
     for role, policy in trainer.policies.items():
@@ -86,7 +105,9 @@ def run_of(name, algorithm, device):
         space, log_std, bounds = policy.group.action, None, None
         if policy.group.continuous:
             log_std, bounds = numbers(policy.log_std), (space.low, space.high)
-        references[role] = ReferencePPO(*layers, log_std, bounds, policy.group.choices, trainer.parts.algorithms[role].config)
+        options = trainer.parts.algorithms[role].config
+        reads = (policy.critic_sources, value == "team") if policy.critic_sources else ()
+        references[role] = ReferencePPO(*layers, log_std, bounds, policy.group.choices, options, *reads)
     return trainer, references
 
 
@@ -165,16 +186,29 @@ def assert_equal(found, want, loose):
 @pytest.mark.parametrize(("name", "algorithm"), [*((name, "ppo") for name in CASES), *((name, "fused") for name in FUSED)])
 def test_iterations_are_those_of_the_reference(name, algorithm, device):
     """The reference learns from its own replay, and goes on from its own weights."""
-    trainer, references = run_of(name, algorithm, device)
+    require_those_of_the_reference(name, *run_of(name, algorithm, device))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("critic", CRITICS)
+def test_iterations_with_a_critic_of_the_world_are_those_of_the_reference(critic, device):
+    name, sources, value = CRITICS[critic]
+    fields = tuple(source for source in sources if source not in ("observations", "shared"))
+    trainer, references = run_of(name, "ppo", device, sources, value)
+    assert any(policy.critic_sources == sources for policy in trainer.policies.values())
+    require_those_of_the_reference(name, trainer, references, fields)
+
+
+def require_those_of_the_reference(name, trainer, references, fields=()):
     start = {role: weights(policy) for role, policy in trainer.policies.items()}
-    replay, episodes, seen = Replay(trainer.config), {role: Episodes() for role in references}, set()
+    replay, episodes, seen = Replay(trainer.config, fields), {role: Episodes() for role in references}, set()
     few = True
     for iteration in range(ITERATIONS):
         shuffles = {role: own.shuffles.clone() for role, own in trainer.parts.algorithms.items()}
         metrics = trainer.train(iterations=1)
         for role, t in replay.rollout(actions_of(trainer)).items():
             reference = references[role]
-            orders = orders_of(t.before, shuffles[role], reference.config, t.shared is not None)
+            orders = orders_of(t.before, shuffles[role], reference.config, t.shared is not None or bool(reference.sources))
             want = reference.iterate(t, orders, iteration / (2 * ITERATIONS))
             seen |= events(t, want, reference.config)
             few = few and want["choice_fraction"] < 0.4
@@ -182,6 +216,7 @@ def test_iterations_are_those_of_the_reference(name, algorithm, device):
             change = weights(trainer.policies[role]) - start[role]
             expected = np.concatenate([x.ravel() for x in reference.weights]) - start[role]
             used = "fused" if isinstance(trainer.parts.algorithms[role].backend, FusedBackend) else "ppo"
+            used = f"world {trainer.parts.algorithms[role].factor.device.type}" if reference.sources else used
             assert np.linalg.norm(change - expected) <= ERRORS[used] * np.linalg.norm(expected)
             assert_equal({name: metrics[f"{name}/{role}"] for name in want}, want, used == "fused")
     assert EVENTS[trainer.config.env_id] <= seen and few == ("few choices" in name)

@@ -40,6 +40,14 @@ CASES = {
 }  # fmt: skip
 """Env, worlds, parameters of the env, settings of PPO, and hidden sizes, memory and its units."""
 
+CRITICS = {
+    "units beside all observations": ("absent agents, masks, shared part", ("observations",), "agent"),
+    "all observations alone, whole": ("deaths, whole", ("observations",), "team"),
+    "units beside fields": ("absent agents, masks, shared part", ("place", "t"), "agent"),
+    "shared part alone": ("absent agents, whole", ("shared",), "team"),
+}
+"""Critics that read the world: a case, sources and ``critic_value``."""
+
 EVENTS = {
     "WarpCartPole-v1": {"time limits"},
     "WarpPendulum-v1": {"time limits"},
@@ -50,16 +58,22 @@ EVENTS = {
 """What must happen in a run of an env, so that its cases test it."""
 
 
-def run_of(name, device):
-    """Return a trainer of a case, and the reference of each policy."""
+def run_of(name, device, sources=(), value="agent"):
+    """Return a trainer of a case, whose critics may read the world, and the reference of each policy."""
     env_id, worlds, env_kwargs, settings, (hidden, memory, size) = CASES[name]
     ppo = dataclasses.replace(PPO, **settings)
+    if {*sources} - {"observations", "shared"}:  # the state after an autoreset is that of the next episode
+        ppo = dataclasses.replace(ppo, bootstrap_at_time_limit=False)
     config = TrainConfig(
         env_id, num_envs=worlds, total_steps=2 * ITERATIONS * worlds * ppo.num_steps, device=device, env_kwargs=env_kwargs,
         network=NetworkConfig(hidden, shared_trunk=len(hidden) == 2, memory=memory, memory_size=size), ppo=ppo, kernels="torch",
     )  # fmt: skip
-    roles = Trainer(config, quiet=True).policies
-    trainer = Trainer(dataclasses.replace(config, policies={role: PolicyConfig() for role in roles}), quiet=True)
+    roles, critic = Trainer(config, quiet=True).policies, {"critic": sources, "critic_value": value} if sources else {}
+    own = {
+        role: PolicyConfig(network=critic if sources != ("shared",) or policy.group.shared is not None else {})
+        for role, policy in roles.items()
+    }
+    trainer = Trainer(dataclasses.replace(config, policies=own), quiet=True)
     references = {}
     for role, policy in trainer.policies.items():
         network = policy.network
@@ -72,7 +86,8 @@ def run_of(name, device):
         if policy.group.continuous:
             log_std, bounds = numbers(policy.log_std), (space.low, space.high)
         options = trainer.parts.algorithms[role].config
-        references[role] = RecurrentReference(cell, *layers, log_std, bounds, policy.group.choices, options)
+        reads = (policy.critic_sources, bool(policy.critic_sources) and value == "team")
+        references[role] = RecurrentReference(cell, *layers, log_std, bounds, policy.group.choices, options, *reads)
     return trainer, references
 
 
@@ -111,15 +126,28 @@ def orders_of(before, shuffles, config, by_world):
 @pytest.mark.parametrize("name", CASES)
 def test_iterations_with_a_memory_are_those_of_the_reference(name, device):
     """The reference learns from its own replay, and goes on from its own weights and states."""
-    trainer, references = run_of(name, device)
+    require_those_of_the_reference(name, device, *run_of(name, device))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("critic", CRITICS)
+def test_iterations_with_a_memory_and_a_critic_of_the_world_are_those_of_the_reference(critic, device):
+    name, sources, value = CRITICS[critic]
+    trainer, references = run_of(name, device, sources, value)
+    assert any(policy.critic_sources == sources for policy in trainer.policies.values())
+    fields = tuple(source for source in sources if source not in ("observations", "shared"))
+    require_those_of_the_reference(name, device, trainer, references, fields)
+
+
+def require_those_of_the_reference(name, device, trainer, references, fields=()):
     start = {role: weights(policy) for role, policy in trainer.policies.items()}
-    replay, episodes, seen = Replay(trainer.config), {role: Episodes() for role in references}, set()
+    replay, episodes, seen = Replay(trainer.config, fields), {role: Episodes() for role in references}, set()
     for iteration in range(ITERATIONS):
         shuffles = {role: own.shuffles.clone() for role, own in trainer.parts.algorithms.items()}
         metrics = trainer.train(iterations=1)
         for role, t in replay.rollout(actions_of(trainer)).items():
             reference = references[role]
-            orders = orders_of(t.before, shuffles[role], reference.config, t.shared is not None)
+            orders = orders_of(t.before, shuffles[role], reference.config, t.shared is not None or bool(reference.sources))
             want = reference.iterate(t, orders, iteration / (2 * ITERATIONS))
             seen |= events(t, want, reference.config)
             want["return"], want["episode_length"] = episodes[role].means(t)

@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from gpu_vecenv.train.config.checks import FLAG, NUMBER, Check, check_fields, integer, one_of
+from gpu_vecenv.train.config.checks import FLAG, NUMBER, Check, check_fields, integer, is_name, one_of, require
 from gpu_vecenv.train.errors import ConfigError
 
 MAX_WIDTH = 65_536
 _WIDTH = integer(1, MAX_WIDTH)
 DEFAULT_MEMORY_SIZE = 64
+WORDS = ("own", "observations", "shared")
+"""Inputs of the critic that are no fields of the env's state."""
 
 
 @dataclass(frozen=True)
@@ -32,13 +34,33 @@ class NetworkConfig:
     """A recurrent layer reads the observation, and its units feed the hidden layers of actor and critic; None: feed-forward."""
     memory_size: int = DEFAULT_MEMORY_SIZE
     """Units of the memory."""
+    critic: str | tuple[str, ...] = "own"
+    """Inputs of the built-in critic: "own" reads what an agent observes; "observations" those of all agents of the policy,
+    "shared" the shared part of observations, and a tuple of names fields of the env's state, each once a world."""
+    critic_value: Literal["agent", "team"] = "agent"
+    """A critic with inputs once a world also reads each agent's own observation, "agent"; or it reads them alone and has one
+    value for all agents of the policy in a world, "team"."""
 
     def __post_init__(self) -> None:
-        """Check ranges."""
+        """Check ranges, and that options fit each other."""
         check_fields(self, NETWORK_CHECKS)
+        for name in ("hidden_sizes", "critic"):
+            value = getattr(self, name)
+            object.__setattr__(self, name, tuple(value) if isinstance(value, list) else value)
         if self.memory is None and self.memory_size != DEFAULT_MEMORY_SIZE:
             raise ConfigError(f"memory_size: expected a memory with it, 'gru' or 'lstm', got {self.memory_size} without one")
-        object.__setattr__(self, "hidden_sizes", tuple(self.hidden_sizes))
+        own, team = self.critic == "own", self.critic_value == "team"
+        require(not own or not team, "critic_value", "'agent' with critic='own', which has a value for each agent", "team")
+        require(own or not self.shared_trunk, "shared_trunk", "False with a critic that has inputs of its own", self.shared_trunk)
+        reads_shared = "'team' with critic='shared', as critic='own' reads the shared part beside the rest"
+        require(self.critic != "shared" or team, "critic_value", reads_shared, self.critic_value)
+
+    @property
+    def critic_sources(self) -> tuple[str, ...]:
+        """Names of the critic's inputs once a world; empty without any. See ``NetworkSpec.sources``."""
+        if isinstance(self.critic, tuple):
+            return self.critic
+        return () if self.critic == "own" else (self.critic,)
 
 
 NETWORK_CHECKS: Mapping[str, Check] = {
@@ -52,5 +74,12 @@ NETWORK_CHECKS: Mapping[str, Check] = {
     "agent_ids": FLAG,
     "memory": one_of("gru", "lstm").or_none(),
     "memory_size": _WIDTH,
+    "critic": Check(
+        lambda value: value in WORDS
+        if isinstance(value, str)
+        else isinstance(value, tuple | list) and all(map(is_name, value)) and 0 < len(value) == len({*value}),
+        f"{', '.join(map(repr, WORDS))} or a tuple of different fields of the env's state, such as ('place', 'speed')",
+    ),
+    "critic_value": one_of("agent", "team"),
 }
 """Valid values of each field."""

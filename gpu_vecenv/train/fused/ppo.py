@@ -21,8 +21,6 @@ def why_not_fused(policy: Policy, setup: Setup) -> str:
     """Return why a policy has no fused kernels; empty if it has them."""
     if not setup.fused:
         return "the run does not want them"
-    if setup.rows.form != "rows":
-        return f"its samples are {setup.rows.form}"
     sizes = fused_sizes(policy, setup.device)
     return sizes if isinstance(sizes, str) else ""
 

@@ -138,10 +138,13 @@ def _samples(policy: Policy, rows: PolicyRows, steps: int, count: int) -> Sample
     obs = apply(inputs.obs, by_step)
     reward = torch.zeros(steps, count, *rows.shape[1:], dtype=torch.float32, device="cpu")
     flags = torch.ones_like(reward, dtype=torch.bool)
+    critic, present = (None if x is None else by_step(x) for x in (inputs.critic, inputs.present))
+    final_critic, final_present = (None if x is None else x[1:] for x in (critic, present))
     return Samples(
         obs, _like(rows.spans[0].slabs.action, tuple(reward.shape)), reward, reward, flags, ~flags, ~flags, ~flags,
         None if inputs.mask is None else by_step(inputs.mask), apply(obs, lambda x: x[1:]), state=state,
-        all_valid=rows.rollout.alive_next is None, critic=None if inputs.critic is None else by_step(inputs.critic),
+        all_valid=rows.rollout.alive_next is None, critic=critic, present=present, final_critic=final_critic,
+        final_present=final_present,
         agent=None if not rows.with_ids else torch.zeros(count, *rows.shape[1:], dtype=torch.int32, device="cpu"),
     )  # fmt: skip
 
@@ -213,11 +216,13 @@ def _inputs(policy: Policy, rows: PolicyRows, count: int) -> tuple[Inputs, tuple
     mask = None if inputs.mask is None else like(inputs.mask, lead, len(lead)).logical_not_()
     critic = sum(rows.sources[name] for name in policy.critic_sources)
     state = policy.state_shape
+    present = rows.present_agents
     return Inputs(
         obs,
         mask,
         torch.zeros(count, critic, dtype=torch.float32, device="cpu") if critic else None,
         None if state is None else torch.zeros(*lead, *state, dtype=torch.float32, device="cpu"),
+        present=torch.ones(count, present, dtype=torch.bool, device="cpu") if present else None,
     ), lead
 
 

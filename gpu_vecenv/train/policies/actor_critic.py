@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, cast
 
 import torch
@@ -21,12 +20,13 @@ from gpu_vecenv.train.policies.memory import Recurrent
 from gpu_vecenv.train.policies.networks import (
     FeedForward,
     NetworkSpec,
+    WorldSpec,
     critic_sources_of,
     has_method,
     network_input,
     state_shape_of,
 )
-from gpu_vecenv.train.policies.observations import ObservationNorm
+from gpu_vecenv.train.policies.observations import CriticNorm, ObservationNorm, is_vector
 
 
 class ActorCritic(Policy):
@@ -46,18 +46,19 @@ class ActorCritic(Policy):
         log_std: float = 0.0,
         name: str = "",
         num_ids: int = 0,
-        sources: Mapping[str, int] | None = None,
+        world: WorldSpec = WorldSpec(),  # noqa: B008  (it cannot be changed)
     ):
         """Store the network.
 
         Args:
             network: its inputs and outputs are those of ``NetworkSpec.of(with_id_features(group, num_ids))``.
             group: agents with the spaces of this policy.
-            normalize_observations: shift and scale observations by running statistics.
+            normalize_observations: shift and scale observations that are vectors, and what the critic reads once a world, by
+                running statistics; images stay as they are.
             log_std: natural logarithm of the deviation of Box actions at the start, in normalised units.
             name: name of the policy, for messages.
             num_ids: agents in a world, if the network reads which one a row is; 0 if it does not.
-            sources: see ``NetworkSpec``; None for an env without any.
+            world: what the critic may read of a world.
 
         Raises:
             ConfigError: the action space is of another kind, or the network declares a state or sources that it cannot have.
@@ -66,7 +67,7 @@ class ActorCritic(Policy):
         require_actions(group.action)
         self.network, self.name = network, name
         self.checks_results = type(network) not in (FeedForward, Recurrent)
-        self.state_shape, self.critic_sources = state_shape_of(network), critic_sources_of(network, sources or {})
+        self.state_shape, self.critic_sources = state_shape_of(network), critic_sources_of(network, world.sources)
         self.num_outputs = NetworkSpec.of(group).num_outputs
         # A submodule may be named actor too, but only a method of the class takes observations.
         self.has_actor, self.has_critic, self.has_sequence = (has_method(network, x) for x in ("actor", "critic", "sequence"))
@@ -77,7 +78,10 @@ class ActorCritic(Policy):
         if isinstance(group.action, spaces.Box):
             self.box = BoxScale(group.action)
             self.log_std = nn.Parameter(torch.full(group.action.shape, log_std, dtype=torch.float32, device="cpu"))
-        self.obs_norm = ObservationNorm(group) if normalize_observations else None
+        self.obs_norm = ObservationNorm(group) if normalize_observations and is_vector(group.observation) else None
+        self.critic_norm: CriticNorm | None = None
+        if normalize_observations and self.critic_sources:
+            self.critic_norm = CriticNorm(world.sources, self.critic_sources, group, world.policy_agents)
         self.ids = AgentIds(num_ids) if num_ids else None
 
     def distribution(self, outputs: Tensor, mask: Tensor | None = None) -> Distribution:
@@ -154,7 +158,7 @@ class ActorCritic(Policy):
         begun, ends = state, episode_end
         if isinstance(rows, Tensor) and isinstance(inputs.obs, dict):
             begun, ends = state.flatten(0, 1), episode_end.flatten(1)
-        taken = (rows, *((inputs.critic,) if self.critic_sources else ()), begun, ends)
+        taken = (rows, *((self._critic_inputs(inputs),) if self.critic_sources else ()), begun, ends)
         results = results_of(self.network, taken, self.num_outputs, self.name, "sequence", self.state_shape)
         outputs, value, states = (x.float().reshape(*shape, *x.shape[ends.dim() :]) for x in results)
         return self._scored(outputs, value, inputs.mask, action), states
@@ -178,10 +182,17 @@ class ActorCritic(Policy):
         """See ``Policy.normalized_actions()``."""
         return action if self.box is None else self.box.to_normalized(action)
 
-    def observe(self, obs: Observation, valid: Tensor) -> None:
+    def observe(self, obs: Observation, valid: Tensor, critic: Tensor | None = None) -> None:
         """See ``Policy.observe()``."""
         if self.obs_norm is not None:
             self.obs_norm.update(obs, valid)
+        if self.critic_norm is not None:
+            self.critic_norm.update(cast(Tensor, critic), valid)
+
+    def _critic_inputs(self, inputs: Inputs) -> Tensor:
+        """Return what the critic reads once a world as the network takes it, normalised if the policy does so."""
+        critic = cast(Tensor, inputs.critic)
+        return critic if self.critic_norm is None else self.critic_norm.forward(critic, inputs.present, self.obs_norm)
 
     def _new_state(self, results: tuple[Tensor, ...], inputs: Inputs) -> Tensor:
         """Return the state after a step, the last result of a network, in the form of ``Inputs.state``."""
@@ -202,7 +213,7 @@ class ActorCritic(Policy):
         network, rows = self.network, self._read(obs, agent)
         taken: tuple[Any, ...] = (rows,)
         if self.critic_sources and part == "critic":
-            taken += (cast(Inputs, inputs).critic,)
+            taken += (self._critic_inputs(cast(Inputs, inputs)),)
         if self.state_shape is not None:
             state = None if inputs is None else inputs.state
             if state is None:

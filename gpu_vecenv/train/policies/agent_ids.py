@@ -40,6 +40,6 @@ class AgentIds(nn.Module):
             obs: normalised observations, see ``Inputs``.
             agent: int32 (B,) or (B, a), see ``Inputs``.
         """
-        own = obs["own"] if isinstance(obs, dict) else obs.flatten(1)
+        own = obs["own"].flatten(2) if isinstance(obs, dict) else obs.flatten(1)
         both = torch.cat((own, (agent.unsqueeze(-1) == self.numbers).to(own.dtype)), dim=-1)
         return {**obs, "own": both} if isinstance(obs, dict) else both

@@ -16,7 +16,6 @@ from gpu_vecenv.train.policies.agent_ids import with_id_features
 from gpu_vecenv.train.policies.check import check_network
 from gpu_vecenv.train.policies.memory import Recurrent
 from gpu_vecenv.train.policies.networks import FeedForward, NetworkSpec, WorldSpec
-from gpu_vecenv.train.policies.observations import is_vector
 from gpu_vecenv.train.policies.registry import network_builder
 
 
@@ -37,25 +36,29 @@ def make_policy(
         group: spaces of its agents; ``count`` is their number in a world.
         seed: seed of the run.
         network: shape of the built-in network, which a registered one may read, and the first deviation of Box actions.
-        normalize_observations: shift and scale observations that are vectors; images stay as they are.
+        normalize_observations: see ``ActorCritic``.
         module: the user's network, or the name under which it is registered. None builds the built-in one.
         learns: the policy learns by gradients, which some weights of its network must have.
         world: what networks may know of a world.
 
     Raises:
         ConfigError: the action space is not supported, the name is not registered, or the network does not fit the spaces. A
-            network of the user with ``agent_ids``.
+            network of the user with ``agent_ids`` or ``critic``, or inputs of the critic that the env does not have.
     """
     require_actions(group.action)
     first = weight_seed(seed, name)
     num_ids = world.num_agents if network.agent_ids else 0
     if module is None:
         read = with_id_features(group, num_ids)
+        _require_sources(network, world, name)
         kind = FeedForward if network.memory is None else Recurrent
-        module = kind(NetworkSpec.of(read), network, torch.Generator("cpu").manual_seed(first))
-        check_network(module, read, name, learns)
+        module = kind(NetworkSpec.of(read, world), network, torch.Generator("cpu").manual_seed(first))
+        check_network(module, read, name, learns, world)
     elif network.agent_ids:
         raise ConfigError(f"policy {name!r}: agent_ids is for the built-in network; expected agent_ids=False with another one")
+    elif network.critic_sources:
+        expected = "expected critic='own' with another one, which declares critic_sources"
+        raise ConfigError(f"policy {name!r}: critic is for the built-in network; {expected}, got {network.critic!r}")
     else:
         # A builder, and the check's call, may draw from torch's own generator of the CPU, whose state is restored afterwards. No
         # other policy changes the weights, also not one that another thread builds.
@@ -64,8 +67,14 @@ def make_policy(
             if isinstance(module, str):
                 module = network_builder(module)(NetworkSpec.of(group, world, network))
             check_network(module, group, name, learns, world)
-    normalize = normalize_observations and is_vector(group.observation)
-    return ActorCritic(module, group, normalize, network.log_std, name, num_ids, world.sources)
+    return ActorCritic(module, group, normalize_observations, network.log_std, name, num_ids, world)
+
+
+def _require_sources(network: NetworkConfig, world: WorldSpec, name: str) -> None:
+    """Raise ConfigError unless the policy's worlds have the inputs of its critic."""
+    for source in network.critic_sources:
+        if source not in world.sources:
+            raise ConfigError(f"policy {name!r}: critic: expected inputs out of {list(world.sources)}, got {source!r}")
 
 
 _TORCHS_GENERATOR = threading.RLock()

@@ -14,6 +14,15 @@ Observation = Tensor | dict[str, Tensor]
 """float32 (B, *shape); for samples of worlds ``{"own": (B, a, *shape)}``, a agents of each of B worlds, and for a role with a
 shared part ``{"shared": (B, S), "own": (B, a, P)}``."""
 
+OBSERVATIONS, SHARED = "observations", "shared"
+"""Sources of critics beside the fields of the env's state, which cannot be read if they have these names: observations of all
+agents of a policy, and the shared part of observations, once a world."""
+
+
+def fields_of(sources: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the fields of the env's state among the sources of a critic."""
+    return tuple(name for name in sources if name not in (OBSERVATIONS, SHARED))
+
 
 def apply(obs: Observation, change: Callable[[Tensor], Tensor]) -> Observation:
     """Return an observation whose arrays, one or two parts, are changed by a function."""
@@ -37,12 +46,16 @@ class Inputs(NamedTuple):
     """bool (B, M) or (B, a, M), True where a choice is allowed, of the entries ``Group.limited`` side by side; None allows all.
     An entry that has no effect in the step has no allowed choice."""
     critic: Tensor | None = None
-    """float32 (B, C), what ``Policy.critic_sources`` name, once a world; None without sources, and for ``act()``."""
+    """float32 (B, C), what ``Policy.critic_sources`` name, once a world, not normalised; None without sources, and for
+    ``act()``."""
     state: Tensor | None = None
     """float32 (B, *state_shape) or (B, a, *state_shape), the policy's state before the step; None for a policy without one."""
     agent: Tensor | None = None
     """int32 (B,) or (B, a), number of each row's agent in its world; None if the policy's network does not read it, and for
     ``act()``, which reads it from ``Draw``."""
+    present: Tensor | None = None
+    """bool (B, A), True for agents in the game, of those whose observations are in ``critic``, in their order; None without
+    observations in it, or if agents never leave."""
 
     def at(self, step: int) -> Inputs:
         """Return the inputs of one step, of inputs with the axes (L, B) in place of B."""
@@ -112,8 +125,8 @@ class Policy(nn.Module, ABC):
     """Shape of the state that the policy takes from step to step for each row, float32; None for a policy without a state. It is
     zeros where an episode or a life begins."""
     critic_sources: tuple[str, ...] = ()
-    """Fields of the env's state, or "observations", that the critic reads once a world; empty for a critic that reads what its
-    row observes."""
+    """Sources that the critic reads once a world, out of ``NetworkSpec.sources``; empty for a critic that reads what its row
+    observes."""
 
     @abstractmethod
     def act(self, inputs: Inputs, draw: Draw, deterministic: bool = False) -> Acted:
@@ -186,10 +199,12 @@ class Policy(nn.Module, ABC):
         """Return actions in normalised units, the inverse of ``env_actions()``."""
         return action
 
-    def observe(self, obs: Observation, valid: Tensor) -> None:
+    def observe(self, obs: Observation, valid: Tensor, critic: Tensor | None = None) -> None:
         """Update the policy's running statistics, if it keeps any.
 
         Args:
             obs: observations of all steps, with the axes (T, B) in place of B.
             valid: bool (T, B) or (T, B, a), False for rows to leave out; these may hold anything, NaN included.
+            critic: float32 (T, B, C), see ``Inputs``; a world without rows that count is left out. None for a policy without
+                ``critic_sources``.
         """

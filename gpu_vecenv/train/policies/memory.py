@@ -164,14 +164,24 @@ class Recurrent(FeedForward):
         after = self._remember(obs, state)
         return super().actor(self.memory.units(after)), after
 
-    def critic(self, obs: Observation, state: Tensor) -> Tensor:  # type: ignore[override]
-        """Return the value alone."""
-        return super().critic(self.memory.units(self._remember(obs, state)))
+    def critic(self, obs: Observation, *given: Tensor) -> Tensor:  # type: ignore[override]
+        """Return the value alone; ``given`` are the inputs of the critic, if it has any, and the state."""
+        *inputs, state = given
+        return super().critic(self.memory.units(self._remember(obs, state)), *inputs)
 
-    def sequence(self, obs: Observation, state: Tensor, episode_end: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return outputs, values and states after each of L steps, see ``NetworkSpec``."""
+    def sequence(self, obs: Observation, *given: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return outputs, values and states after each of L steps, see ``NetworkSpec``.
+
+        Args:
+            obs: observations of L steps.
+            given: the inputs of the critic, if it has any, the state, and ``episode_end``.
+        """
+        *inputs, state, episode_end = given
         states = self.memory.sequence(obs, state, episode_end)
-        return *super().forward(self.memory.units(states)), states
+        units = self.memory.units(states)
+        if inputs:
+            return super().actor(units), super().critic(units, *inputs), states
+        return *super().forward(units), states
 
     def _remember(self, obs: Observation, state: Tensor) -> Tensor:
         return self.memory.step(self.memory.read(obs), state)

@@ -15,7 +15,7 @@ from gpu_vecenv.backend.private import call_layers
 from gpu_vecenv.spec.roles import Group
 from gpu_vecenv.train.config import NetworkConfig
 from gpu_vecenv.train.errors import ConfigError
-from gpu_vecenv.train.policies.contract import Observation
+from gpu_vecenv.train.policies.contract import OBSERVATIONS, SHARED, Observation
 
 CALL_LAYERS = call_layers()
 _ACTIVATIONS = {"tanh": nn.Tanh, "relu": nn.ReLU, "elu": nn.ELU}
@@ -57,8 +57,9 @@ class NetworkSpec:
 
     **Inputs of the critic.** If ``critic_sources`` of the network names some of ``sources``, the network has the methods
     ``actor(obs)`` and ``critic(obs, inputs)``, which are called in place of ``forward()``. ``inputs`` is float32 (B, C), the
-    features of the sources side by side, not normalised, of B worlds; ``obs`` has the a agents of each of these worlds as rows
-    (B * a, ...), or as worlds with ``shared_parts``. A state comes after the inputs, also in ``sequence()``.
+    features of the sources side by side, of B worlds; ``obs`` has the a agents of each of these worlds as rows (B * a, ...), or
+    as worlds with ``shared_parts``. A policy that normalises observations normalises them, too. A state comes after the inputs,
+    also in ``sequence()``.
     """
 
     observation: Box
@@ -68,9 +69,9 @@ class NetworkSpec:
     num_outputs: int
     """Number of outputs: a logit for each choice of each entry of an action, side by side, or a mean for each number of it."""
     sources: Mapping[str, int] = field(default_factory=dict)
-    """Sources that a critic may read, and their features a world: fields of the env's state, and "observations", those of all
-    agents of the policy side by side, zeros for agents out of the game. A shared part comes once, before the others of its
-    role."""
+    """Sources that a critic may read, and their features a world: fields of the env's state; "observations", those of all agents
+    of the policy side by side, zeros for agents out of the game, where a shared part comes once, before the others of its role;
+    and "shared", the shared part alone, if observations have one."""
     agents: int = 1
     """Agents of the policy in a world; of its first role, if it acts for several."""
     config: NetworkConfig = NetworkConfig()  # noqa: RUF009  (it cannot be changed)
@@ -207,6 +208,8 @@ class FeedForward(nn.Module):
         super().__init__()
         parts = spec.parts
         trunk: list[nn.Module] = [nn.Flatten()] if len(parts) == 1 and len(spec.observation.shape) > 1 else []
+        self.critic_sources, self.team_value = config.critic_sources, config.critic_value == "team"
+        self.adds_shared = spec.shared is not None and not {OBSERVATIONS, SHARED} & {*self.critic_sources}
         actor: list[nn.Module] = []
         critic: list[nn.Module] = []
         if config.shared_trunk:
@@ -216,6 +219,8 @@ class FeedForward(nn.Module):
             actor, last = _hidden(parts, config, generator)
         # Small weights in the last layer make the first policy near-uniform for every observation.
         actor.append(_layer(last, spec.num_outputs, 0.01, generator))
+        if self.critic_sources:
+            parts = self._critic_parts(spec)
         if not config.shared_trunk:
             critic, last = _hidden(parts, config, generator)
         critic.append(_layer(last, 1, 1.0, generator))
@@ -230,6 +235,29 @@ class FeedForward(nn.Module):
         """Return the outputs alone."""
         return CALL_LAYERS(self.actor_layers, CALL_LAYERS(self.trunk, obs))
 
-    def critic(self, obs: Observation) -> Tensor:
+    def critic(self, obs: Observation, inputs: Tensor | None = None) -> Tensor:
         """Return the value alone."""
-        return CALL_LAYERS(self.critic_layers, CALL_LAYERS(self.trunk, obs)).squeeze(-1)
+        features = CALL_LAYERS(self.trunk, obs)
+        if inputs is not None:
+            return self._central(features, inputs)
+        return CALL_LAYERS(self.critic_layers, features).squeeze(-1)
+
+    def _critic_parts(self, spec: NetworkSpec) -> tuple[int, ...]:
+        """Return the features that a critic with inputs reads once a world, and those that it reads once an agent."""
+        inputs = sum(spec.sources[name] for name in self.critic_sources)
+        if self.team_value:
+            return (inputs,)
+        return (inputs + sum(spec.parts[:-1]) * self.adds_shared, spec.parts[-1])
+
+    def _central(self, features: Observation, inputs: Tensor) -> Tensor:
+        """Return values with inputs of the critic, float32 (B * a,) or (B, a) as the rows of ``features``; also of sequences.
+
+        The first layer multiplies the inputs once a world, see ``SharedLinear``. A value of a team is computed once a world.
+        """
+        own = features if isinstance(features, Tensor) else features["own"]
+        rows, by_world = own.shape[:-1], own.reshape(*inputs.shape[:-1], -1, own.shape[-1])
+        if self.team_value:
+            return CALL_LAYERS(self.critic_layers, inputs).expand(by_world.shape[:-1]).reshape(rows)
+        if self.adds_shared and not isinstance(features, Tensor):
+            inputs = torch.cat((inputs, features["shared"]), dim=-1)
+        return CALL_LAYERS(self.critic_layers, {"shared": inputs, "own": by_world}).reshape(rows)

@@ -1,15 +1,18 @@
-"""Normalisation of observations, whose parts have statistics of their own."""
+"""Normalisation of observations, whose parts have statistics of their own, and of what critics read once a world."""
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Mapping
 
+import torch
 from gymnasium.spaces import Box
 from numpy import uint8
 from torch import Tensor, nn
 
 from gpu_vecenv.spec.roles import Group
-from gpu_vecenv.train.policies.contract import Observation
+from gpu_vecenv.train.policies.contract import OBSERVATIONS, SHARED, Observation
 from gpu_vecenv.train.returns.normalize import RunningNorm
 
 
@@ -56,3 +59,71 @@ class ObservationNorm(nn.Module):
 def _update(norm: nn.Module, samples: Tensor, valid: Tensor) -> None:
     if isinstance(norm, RunningNorm):
         norm.update(samples, valid)
+
+
+class CriticNorm(nn.Module):
+    """Shifts and scales what a critic reads once a world.
+
+    Fields of the env's state have running statistics of their own. Observations have those of the agents' observations, and
+    agents out of the game are zeros afterwards, which is the mean of the agents in the game.
+    """
+
+    def __init__(self, sources: Mapping[str, int], names: tuple[str, ...], group: Group, agents: int):
+        """Start without samples.
+
+        Args:
+            sources: see ``NetworkSpec``.
+            names: see ``Policy.critic_sources``.
+            group: agents of the policy.
+            agents: a, agents of the policy in a world; of one role, if it acts for several.
+        """
+        super().__init__()
+        self.agents, self.own = agents, math.prod(group.observation.shape)
+        self.shared = 0 if group.shared is None else math.prod(group.shared.shape)
+        # Fields that are neighbours are normalised together.
+        kinds = itertools.groupby(names, lambda name: name if name in (OBSERVATIONS, SHARED) else "")
+        self.parts = [(kind, sum(sources[name] for name in some)) for kind, some in kinds]
+        self.fields = nn.ModuleList(RunningNorm((size,)) for kind, size in self.parts if not kind)
+
+    def forward(self, inputs: Tensor, present: Tensor | None, norm: ObservationNorm | None) -> Tensor:
+        """Return normalised inputs, float32 (..., C).
+
+        Args:
+            inputs: float32 (..., C), the sources side by side.
+            present: bool (..., A), see ``Inputs``.
+            norm: statistics of observations; None leaves observations as they are.
+        """
+        parts: list[Tensor] = []
+        fields = iter(self.fields)
+        for (kind, _), part in zip(self.parts, inputs.split([size for _, size in self.parts], dim=-1), strict=True):
+            if not kind:
+                parts.append(next(fields).forward(part))
+            elif norm is None:
+                parts.append(part)
+            elif kind == SHARED:
+                parts.append(norm.parts["shared"].forward(part.unflatten(-1, (-1, self.shared))).flatten(-2))
+            else:
+                parts.append(self._observations(part, present, norm))
+        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
+
+    def _observations(self, part: Tensor, present: Tensor | None, norm: ObservationNorm) -> Tensor:
+        """Return the normalised observations of all agents, for each role its shared part and then its agents."""
+        roles = part.unflatten(-1, (-1, self.shared + self.agents * self.own))
+        shared, own = roles.split([self.shared, self.agents * self.own], dim=-1)
+        rows: Tensor = norm.parts["own"].forward(own.unflatten(-1, (self.agents, self.own)))
+        alive = None if present is None else present.unflatten(-1, (-1, self.agents))
+        if alive is not None:
+            rows = torch.where(alive.unsqueeze(-1), rows, 0.0)
+        if not self.shared:
+            return rows.flatten(-3)
+        shared = norm.parts["shared"].forward(shared)
+        if alive is not None:
+            shared = torch.where(alive.any(-1, keepdim=True), shared, 0.0)
+        return torch.cat((shared, rows.flatten(-2)), dim=-1).flatten(-2)
+
+    def update(self, inputs: Tensor, valid: Tensor) -> None:
+        """Update the statistics of fields, see ``Policy.observe()``."""
+        of_world, fields = valid.any(-1), iter(self.fields)
+        for (kind, _), part in zip(self.parts, inputs.split([size for _, size in self.parts], dim=-1), strict=True):
+            if not kind:
+                _update(next(fields), part, of_world)

@@ -105,5 +105,6 @@ class Iteration:
         self.metric_rows.to_host(every)
 
     def _observe(self, name: str, samples: Samples) -> None:
-        """Show a rollout's observations to a policy."""
-        self.policies[name].observe(apply(samples.obs, lambda x: x[:-1]), samples.valid)
+        """Show a rollout's observations, and the inputs of its critic, to a policy."""
+        critic = None if samples.critic is None else samples.critic[:-1]
+        self.policies[name].observe(apply(samples.obs, lambda x: x[:-1]), samples.valid, critic)

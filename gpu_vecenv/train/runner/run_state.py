@@ -16,7 +16,7 @@ from gpu_vecenv.train.config import AlgorithmConfig, ResolvedConfig
 from gpu_vecenv.train.config.algorithms import Storage, registered
 from gpu_vecenv.train.errors import CheckpointError, ConfigError
 from gpu_vecenv.train.policies.build import make_policy
-from gpu_vecenv.train.policies.contract import Actor, Policy
+from gpu_vecenv.train.policies.contract import Actor, Policy, fields_of
 from gpu_vecenv.train.policies.networks import WorldSpec
 from gpu_vecenv.train.policies.random import RandomPolicy
 from gpu_vecenv.train.returns.episodes import EpisodeStats, renew_form
@@ -121,17 +121,18 @@ def store_demands(rows: Mapping[str, PolicyRows], policies: Mapping[str, Policy]
         storage: demands of the algorithms of those that learn.
 
     Raises:
-        ConfigError: an algorithm reads final observations, for which the policy's critic has no inputs.
+        ConfigError: an algorithm reads final observations, but not fields of the env's state, which the policy's critic reads.
         PolicyMapError: see ``PolicyRows.read_critic()``.
     """
     for name, demands in storage.items():
-        if policies[name].critic_sources and demands.final_obs:
+        sources = policies[name].critic_sources
+        if fields_of(sources) and demands.final_obs:
             raise ConfigError(
-                f"policy {name!r}: its critic reads the env's state, or all observations, which are those of the next episode "
-                f"after a time limit; expected {demands.without_final_obs}"
+                f"policy {name!r}: its critic reads the env's state, which is that of the next episode after a time limit; "
+                f"expected {demands.without_final_obs}"
             )
         rows[name].with_final_obs = demands.final_obs
-        rows[name].read_critic(policies[name].critic_sources)
+        rows[name].read_critic(sources)
 
 
 class RunState:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from gpu_vecenv.spec.roles import Group
 from gpu_vecenv.train.errors import ConfigError, PolicyMapError
-from gpu_vecenv.train.policies.contract import Draw, Inputs, Observation
+from gpu_vecenv.train.policies.contract import OBSERVATIONS, SHARED, Draw, Inputs, Observation, fields_of
 from gpu_vecenv.train.policies.counters import counters_of
 from gpu_vecenv.train.returns.choices import have_choice, may_lack_choice
 from gpu_vecenv.train.returns.masks import TransitionMasks, transition_masks
@@ -23,9 +23,6 @@ from gpu_vecenv.train.storage.slabs import GroupSlabs, Observations
 
 if TYPE_CHECKING:
     from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
-
-OBSERVATIONS = "observations"
-"""Source of critics: the observations of all agents of a policy, once a world. A field of this name takes its place."""
 
 Form = Literal["rows", "worlds", "worlds of one row"]
 """Samples of a policy: rows, or worlds of ``a`` rows, or worlds of one row if the policy's spans differ in ``a``."""
@@ -163,7 +160,7 @@ class PolicyRows:
         if len({*counts}) > 1:
             raise PolicyMapError(f"critic_sources: expected a policy with equal numbers of agents of each role, got {counts}")
         self.critic_sources = names
-        if fields := self._fields:
+        if fields := fields_of(names):
             self.rollout.add_critic(fields)
         self._take_form("worlds", self.group)
         self.keep_states(None if self.states is None else self.states.shape)
@@ -171,44 +168,71 @@ class PolicyRows:
     @property
     def sources(self) -> dict[str, int]:
         """Inputs that a critic of the policy may name, and their features a world; see ``NetworkSpec.sources``."""
-        features = sum(span.agents * span.slabs.obs.own[0, 0].numel() for span in self.spans)
-        features += sum(shared[0, 0].numel() for shared in (span.slabs.obs.shared for span in self.spans) if shared is not None)
-        return {**self.rollout.sources, OBSERVATIONS: self.rollout.sources.get(OBSERVATIONS, features)}
-
-    @property
-    def _fields(self) -> tuple[str, ...]:
-        """Fields of the env's state that the critic reads."""
-        return tuple(name for name in self.critic_sources if name in self.rollout.sources)
+        shared = sum(span.slabs.obs.shared[0, 0].numel() for span in self.spans if span.slabs.obs.shared is not None)
+        own = sum(span.agents * span.slabs.obs.own[0, 0].numel() for span in self.spans)
+        return {**self.rollout.sources, OBSERVATIONS: shared + own, **({SHARED: shared} if shared else {})}
 
     @property
     def copied_critic(self) -> int:
         """Bytes of the inputs of the critic that samples copy, at most: all of them if observations are among them."""
-        if self._fields == self.critic_sources:
+        if fields_of(self.critic_sources) == self.critic_sources:
             return 0
         features = sum(self.sources[name] for name in self.critic_sources)
-        return 4 * (self.rollout.num_steps + 1) * len(self.rollout.alive_start) * features
+        steps = self.rollout.num_steps * (2 if self.with_final_obs else 1) + 1
+        return steps * len(self.rollout.alive_start) * (4 * features + self.present_agents)
 
-    def _critic_inputs(self) -> Tensor:
-        """Return the inputs of the critic, once a world, float32 (T + 1, N, C)."""
-        rollout, fields = self.rollout, self._fields
+    @property
+    def present_agents(self) -> int:
+        """A of ``Inputs.present``; 0 if samples do not have it."""
+        if self.rollout.alive_next is None or OBSERVATIONS not in self.critic_sources:
+            return 0
+        return sum(span.agents for span in self.spans)
+
+    def _critic_inputs(self) -> tuple[Tensor, Tensor | None]:
+        """Return the inputs of the critic once a world, float32 (T + 1, N, C), and who is in the game, see ``Inputs.present``."""
+        rollout, fields = self.rollout, fields_of(self.critic_sources)
         if fields == self.critic_sources:
-            return rollout.critic[fields]
+            return rollout.critic[fields], None
         slabs = rollout.critic[fields].split([rollout.sources[name] for name in fields], 2) if fields else ()
-        parts = dict(zip(fields, slabs, strict=True))
-        return self._beside([parts[name] if name in parts else self._all_observed() for name in self.critic_sources], 2)
+        present = None if OBSERVATIONS not in self.critic_sources else self._present()
+        parts = dict(zip(fields, slabs, strict=True)) | self._all_observed([span.slabs.obs for span in self.spans], present)
+        return self._beside([parts[name] for name in self.critic_sources], 2), present
 
-    def _all_observed(self) -> Tensor:
-        """Return the observations of all agents of the policy, with zeros for agents out of the game, float32 (T + 1, N, C)."""
-        rollout, found = self.rollout, []
-        for span in self.spans:
-            obs, shared = span.by_world(span.slabs.obs.own, 1, span.group_rows).flatten(3), span.slabs.obs.shared
-            if rollout.alive_next is not None:
-                alive = torch.cat((rollout.alive_start.unsqueeze(0), rollout.alive_next))
-                alive = alive.narrow(2, span.first_agent + span.members.lo, span.agents)
-                obs = torch.where(alive.unsqueeze(-1), obs, 0.0)
-                shared = None if shared is None else torch.where(alive.any(2, keepdim=True), shared.flatten(2), 0.0)
-            found += [obs.flatten(2)] if shared is None else [shared.flatten(2), obs.flatten(2)]
-        return self._beside(found, 2)
+    def _final_critic_inputs(self, present: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """Return ``_critic_inputs()`` of final observations, float32 (T, N, C) and bool (T, N, A), valid where episodes ended."""
+        found = [span.slabs.final_obs for span in self.spans]
+        if present is not None:
+            after = [span.by_world(self.rollout.agent_alive, 1, span.rows) for span in self.spans]
+            present = present[:-1] & self._beside(after, 2)
+        parts = self._all_observed([obs for obs in found if obs is not None], present)
+        return self._beside([parts[name] for name in self.critic_sources], 2), present
+
+    def _present(self) -> Tensor | None:
+        """Return which agents of the policy are in the game, bool (T + 1, N, A); None if agents never leave."""
+        if self.rollout.alive_next is None:
+            return None
+        alive = torch.cat((self.rollout.alive_start.unsqueeze(0), self.rollout.alive_next))
+        return self._beside([alive.narrow(2, span.first_agent + span.members.lo, span.agents) for span in self.spans], 2)
+
+    def _all_observed(self, observed: Sequence[Observations], present: Tensor | None) -> dict[str, Tensor]:
+        """Return the sources that consist of observations, each float32 (S, N, features) of S steps.
+
+        Args:
+            observed: observations of the spans.
+            present: bool (S, N, A), agents of the policy whose observations count; the others are zeros. None: all count.
+        """
+        every, shared_parts = [], []
+        alive = [None] * len(self.spans) if present is None else present.split([span.agents for span in self.spans], 2)
+        for span, obs, here in zip(self.spans, observed, alive, strict=True):
+            own = span.by_world(obs.own, 1, span.group_rows).flatten(3)
+            own = (own if here is None else torch.where(here.unsqueeze(-1), own, 0.0)).flatten(2)
+            if obs.shared is not None:
+                shared = obs.shared.flatten(2)
+                shared_parts.append(shared)
+                every.append(shared if here is None else torch.where(here.any(2, keepdim=True), shared, 0.0))
+            every.append(own)
+        found = {SHARED: self._beside(shared_parts, 2)} if SHARED in self.critic_sources else {}
+        return {**found, OBSERVATIONS: self._beside(every, 2)} if OBSERVATIONS in self.critic_sources else found
 
     @property
     def num_samples(self) -> int:
@@ -266,6 +290,9 @@ class PolicyRows:
         choice = None
         if mask is not None and may_lack_choice(self.group):
             choice = have_choice(mask, tuple(self.group.limited_choices), masks.valid)
+        critic, present = self._critic_inputs() if self.critic_sources else (None, None)
+        of_end = self._final_critic_inputs(present) if self.critic_sources and self.with_final_obs else (None, None)
+        once = [None if x is None else self._beside([x] * len(spans), 1) for x in (critic, present, *of_end)]
         return Samples(
             obs=obs,
             action=own("action"),
@@ -279,7 +306,10 @@ class PolicyRows:
             all_valid=rollout.alive_next is None,
             choice=choice,
             state=None if self.states is None else self.states.first,
-            critic=self._beside([self._critic_inputs()] * len(spans), 1) if self.critic_sources else None,
+            critic=once[0],
+            present=once[1],
+            final_critic=once[2],
+            final_present=once[3],
         )
 
     def masks(self) -> TransitionMasks:

@@ -68,6 +68,12 @@ class Samples:
     and elsewhere the state after step t. None for a policy without a state."""
     critic: Tensor | None = None
     """float32 (T + 1, B, C), inputs of the critic, once a world; None if it has none beside the observations."""
+    present: Tensor | None = None
+    """bool (T + 1, B, A), see ``Inputs``."""
+    final_critic: Tensor | None = None
+    """float32 (T, B, C), ``critic`` of ``final_obs``, valid where an episode ended; None if one of the two is None."""
+    final_present: Tensor | None = None
+    """bool (T, B, A), ``present`` of ``final_obs``."""
 
     @property
     def num_steps(self) -> int:
@@ -78,19 +84,20 @@ class Samples:
         """Return the inputs of some steps, their steps and samples as one axis; by default without masks.
 
         Args:
-            obs: observations of all steps, such as ``obs`` or ``final_obs``.
+            obs: observations of all steps, such as ``obs``; with ``final_obs`` the inputs of the critic are those of it.
             steps: S of them.
             with_mask: also return masks.
             state: float32 (S, B[, a], *state_shape), states of the policy at these steps; None for a policy without a state.
         """
         mask = self.mask[steps].flatten(0, 1) if with_mask and self.mask is not None else None
         chosen = apply(obs, lambda x: x[steps].flatten(0, 1))
-        critic = None if self.critic is None else self.critic[steps].flatten(0, 1)
+        once = (self.final_critic, self.final_present) if obs is self.final_obs else (self.critic, self.present)
+        critic, present = (None if x is None else x[steps].flatten(0, 1) for x in once)
         agent = None
         if self.agent is not None:
             num_rows = len(chosen["own"] if isinstance(chosen, dict) else chosen)
             agent = self.agent.repeat(num_rows // len(self.agent), *[1] * (self.agent.dim() - 1))
-        return Inputs(chosen, mask, critic, None if state is None else state.flatten(0, 1), agent)
+        return Inputs(chosen, mask, critic, None if state is None else state.flatten(0, 1), agent, present)
 
     def chosen(self, at: tuple[Tensor, Tensor], state: Tensor | None = None) -> Inputs:
         """Return the inputs of transitions.
@@ -106,8 +113,8 @@ class Samples:
             valid = self.valid[at]
             obs = {**obs, "own": torch.where(wide(valid, obs["own"]), obs["own"], 0.0)}
             mask = None if mask is None else mask | ~valid.unsqueeze(-1)
-        critic = None if self.critic is None else self.critic[at]
-        return Inputs(obs, mask, critic, state, None if self.agent is None else self.agent[at[1]])
+        critic, present = (None if x is None else x[at] for x in (self.critic, self.present))
+        return Inputs(obs, mask, critic, state, None if self.agent is None else self.agent[at[1]], present)
 
     def sequences(self, start: tuple[Tensor, Tensor], length: int) -> Sequences:
         """Return consecutive steps.
