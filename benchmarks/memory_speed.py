@@ -4,7 +4,8 @@ PPO on CartPole, 4 epochs of 4 minibatches, with the feed-forward network and wi
 and that reads the observation, from segments of 16 steps and from whole sequences. Each way is timed in turn, round after round;
 a time is the median of the rounds, in milliseconds an iteration. Prints which kernels ran.
 
-Writes ``benchmarks/results/memory_speed.json``.
+Writes ``benchmarks/results/memory_speed.json``. With ``--profile`` it prints the time of each kernel in an iteration instead, and
+writes nothing; kernels may overlap, so their times add up to more than an iteration.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 from statistics import median
 
 import tyro
+from torch.profiler import ProfilerActivity, profile
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -29,6 +31,9 @@ from gpu_vecenv.train import NetworkConfig, PPOConfig, TrainConfig, Trainer  # n
 
 TOTAL_STEPS = 10**12
 """Steps of the run, so many that a benchmark never ends it."""
+
+KERNELS = 16
+"""Most kernels that a profile has."""
 
 GRU = NetworkConfig((), memory="gru", memory_size=64)
 """One memory, and the last layers of actor and critic."""
@@ -50,6 +55,8 @@ class Options:
     """Times that each way is timed."""
     iterations: int = 20
     """Iterations of a round."""
+    profile: bool = False
+    """Print the times of kernels on a GPU."""
     out: Path = ROOT / "benchmarks" / "results" / "memory_speed.json"
     """File of the results."""
 
@@ -70,9 +77,27 @@ def configs(options: Options) -> dict[str, TrainConfig]:
     }
 
 
+def print_kernels(name: str, trainer: Trainer, options: Options) -> None:
+    """Print microseconds and launches of the kernels of an iteration, by the profiler of torch."""
+    with profile(activities=[ProfilerActivity.CUDA]) as seen:
+        run_iterations(trainer, options.iterations)
+        synchronise(options.device)
+    print(f"{name}: us an iteration, launches")
+    found = sorted(seen.key_averages(), key=lambda event: -event.self_device_time_total)
+    for event in found[:KERNELS]:
+        us, count = event.self_device_time_total / options.iterations, event.count / options.iterations
+        print(f"  {us:10.1f} {count:8.1f}  {event.key[:90]}")
+
+
 def main(options: Options) -> None:
     """Time all ways, print and write the results."""
     trainers = {name: Trainer(config, quiet=True) for name, config in configs(options).items()}
+    if options.profile:
+        for name, trainer in trainers.items():
+            run_iterations(trainer, WARM_UP)
+            print_kernels(name, trainer, options)
+            trainer.close()
+        return
     seconds: dict[str, list[float]] = {name: [] for name in trainers}
     for trainer in trainers.values():
         run_iterations(trainer, WARM_UP)

@@ -12,7 +12,7 @@ from gpu_vecenv.envs.cartpole.spec import SPEC as CARTPOLE
 from gpu_vecenv.envs.tag.spec import SPEC as TAG
 from gpu_vecenv.spec.arguments import program_header
 from gpu_vecenv.spec.header import args_header
-from gpu_vecenv.train.fused.arguments import UPDATE_ARGS
+from gpu_vecenv.train.fused.recurrent_plan import RecurrentSizes, recurrent_act_program, recurrent_update_program
 from gpu_vecenv.train.fused.tile_plan import Sizes, update_program
 from tests.kernels.nvrtc import compile_text
 from tests.roles.harvest import SPEC as HARVEST
@@ -28,7 +28,13 @@ LAYERS = (
 LANES = {"target/lanes.h": 2, "target/lanes_warp.h": 32, "target/warp_tile.h": 32}
 """Lanes of a team, for headers of lanes; a warp has 32."""
 
-SIZES = Sizes(4, (8, 8), "tanh", 2, (2,))
+SIZES, GRU = Sizes(4, (8, 8), "tanh", 2, (2,)), RecurrentSizes(4, (32,), "tanh", 2, (2,))
+PROGRAMS = {
+    "learner/gru.h": recurrent_update_program(GRU),
+    "learner/gru_tile.h": recurrent_act_program(GRU.acting),
+    "learner/replay.h": REPLAY_ADD,
+}
+"""Programs of headers that not every update has."""
 
 HEADERS = sorted(path.relative_to(KERNEL_FOLDER).as_posix() for path in KERNEL_FOLDER.rglob("*.h"))
 COMPILERS = r"__CUDA|__clang__|__GNUC__|__x86_64__|__NVCC__|_MSC_VER"
@@ -72,8 +78,9 @@ def test_a_header_compiles_by_itself(name, spec, tmp_path):
     text = f'#include "{name}"\n'
     flags = ["-DGV_SINGLE=1"] if spec is CARTPOLE else [f"-DGV_LANES={LANES[name]}"] if name in LANES else []
     if name.startswith(("learner/", "policy/")):  # sizes are constants of the program
-        (tmp_path / "program_args.h").write_text(program_header(REPLAY_ADD.args if name == "learner/replay.h" else UPDATE_ARGS))
-        flags = [f"-DGV_{constant}={value}" for constant, value in update_program(SIZES).constants]
+        program = PROGRAMS.get(name, update_program(SIZES))
+        (tmp_path / "program_args.h").write_text(program_header(program.args))
+        flags = [f"-DGV_{constant}={value}" for constant, value in program.constants]
     command = [*find_compiler(), *FLAGS, *flags, f"-I{tmp_path}", f"-I{KERNEL_FOLDER}", "-fsyntax-only", "-"]
     done = subprocess.run(command, input=text, text=True, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr

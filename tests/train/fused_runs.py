@@ -6,14 +6,17 @@ import functools
 from gpu_vecenv.train import PolicyConfig, PPOConfig, register_algorithm
 from gpu_vecenv.train.algorithms.ppo import PPO
 from gpu_vecenv.train.config import bootstraps, resolve
+from gpu_vecenv.train.fused.recurrent_update import FusedRecurrentBackend
 from gpu_vecenv.train.fused.update import FusedBackend
 
 FusedPPO = functools.partial(PPO, backend=FusedBackend)
+FusedRecurrentPPO = functools.partial(PPO, backend=FusedRecurrentBackend)
 
 
 def make(policy, options, setup):
     options = dataclasses.replace(options, bootstrap_at_time_limit=bootstraps(options.bootstrap_at_time_limit, setup.spec))
-    return FusedPPO(policy, options, setup.rows.shape, setup.seed, setup.device, schedule_steps=setup.schedule_steps)
+    kind = FusedPPO if policy.state_shape is None else FusedRecurrentPPO
+    return kind(policy, options, setup.rows.shape, setup.seed, setup.device, schedule_steps=setup.schedule_steps)
 
 
 register_algorithm("fused", PPOConfig, make)

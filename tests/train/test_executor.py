@@ -99,6 +99,7 @@ def test_tf32_is_switched_back():
 
 
 TAG = dataclasses.replace(SMALL_TAG, device="cuda:0", ppo=dataclasses.replace(SMALL_TAG.ppo, num_steps=30))
+GRU = NetworkConfig((), memory="gru")
 GAMES = {
     "cartpole": CARTPOLE,
     "frozen": dataclasses.replace(TAG, total_steps=64 * 30 * 8, frozen=("tagger",)),
@@ -142,6 +143,12 @@ FUSED = {
     "tag": dataclasses.replace(TAG, total_steps=64 * 30 * 8),
     "frozen": GAMES["frozen"],
     "minibatch": dataclasses.replace(CARTPOLE, ppo=PPOConfig(target_kl=0.01, normalize_advantages="minibatch")),
+    "memory": dataclasses.replace(CARTPOLE, network=GRU),
+    "memory, segments": dataclasses.replace(
+        CARTPOLE, network=GRU, ppo=PPOConfig(num_steps=32, sequence_length=8, normalize_advantages="minibatch")
+    ),
+    "memory, pendulum": dataclasses.replace(GAMES["pendulum"], network=GRU),
+    "memory, tag": dataclasses.replace(TAG, network=GRU, total_steps=64 * 30 * 8),
 }
 
 
@@ -160,6 +167,20 @@ def test_fused_kernels_train_like_torch_and_repeat_their_bits(game):
     states = [weights(run) for run in runs]
     assert all(torch.equal(x, states[2][name]) for name, x in states[1].items())
     assert runs[1].executor.reason == ""
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("game", ["memory", "memory, segments", "memory, tag"])
+def test_a_graph_of_fused_kernels_trains_to_the_bits_of_single_launches(game):
+    ways = ({"graph": False}, {"graph": True})
+    runs = [Trainer(dataclasses.replace(FUSED[game], kernels="fused", **way), quiet=True) for way in ways]
+    for run in runs:
+        run.train()
+    assert runs[1].executor.reason == "" and runs[1].parts.not_fused == {}
+    states = [weights(run) for run in runs]
+    assert all(torch.equal(x, states[1][name]) for name, x in states[0].items())
+    for name, rows in runs[0].parts.rows.items():
+        assert torch.equal(rows.states.now, runs[1].parts.rows[name].states.now)
 
 
 @pytest.mark.gpu

@@ -4,8 +4,10 @@
 //   gv_evaluate  log-probabilities of given actions
 //   gv_values    values of the critic
 //   gv_first     units of the first layer of a split network, from which the others continue
+//   gv_gru_act   as gv_act, for a policy with a GRU; also takes and gives its states
 //
-// A team loads one network and computes its tiles of rows. After that its groups do not wait for each other.
+// A team loads one network and computes its tiles of rows. After that its groups do not wait for each other, but for those that
+// share the units of a GRU.
 #include "learner/choose.h"
 #include "learner/load_network.h"
 #include "learner/rows.h"
@@ -13,13 +15,96 @@
 // Memory of a team: the network and features of 16 bits, then outputs. With the upper layers of a split network it has no features.
 #define GV_SCRATCH (GV_HALVES * (gv_i32)sizeof(GvHalf) / 4 + GV_FLOATS)
 
-#define GV_PART (GV_SPLIT ? GV_UPPER : GV_WHOLE)
-
 // Rows of a group in a tile: the first one, their number, and their outputs.
 struct GvOwn {
     float* outputs;  // [GV_OWN, GV_OUTPUT_STRIDE]
     gv_i32 first, rows;
 };
+
+GV_FN gv_i64 gv_place(const GvArgs& a, const GvSlab& slab, gv_i32 row) { return gv_place_in(slab, row, a.samples_per_step); }
+GV_FN float& gv_log_prob_of(const GvArgs& a, gv_i32 row) { return ((float*)a.log_prob.at)[gv_place(a, a.log_prob, row)]; }
+
+GV_FN const gv_u8* gv_mask_of(const GvArgs& a, gv_i32 row) {
+#ifdef GV_CHOICES
+    if (GV_MASKED && a.mask.at != nullptr) return (const gv_u8*)a.mask.at + gv_place(a, a.mask, row);
+#endif
+    return nullptr;
+}
+
+// Draws an entry of a row, and stores the action.
+GV_FN void gv_act_entry(const GvArgs& a, gv_i32 row, gv_i32 entry, float* outputs, GvNoise noise) {
+    const GvAction action = gv_choose(a.box, entry, outputs, gv_mask_of(a, row), noise, a.likeliest != 0);
+    ((GvAction*)a.action.at)[gv_place(a, a.action, row) + entry] = action;
+}
+
+// Noise of the rows. It follows from counters alone, so their loads wait together with those of the features.
+typedef GvValues<GvNoise, GV_OWN * GV_ENTRIES> GvOwnNoise;
+GV_FN void gv_draw_noise_of_rows(GvOwnNoise& noise, const GvArgs& a, const GvGroup& group, const GvOwn& own) {
+    gv_each_value(noise, group, [&](gv_i32 i, GvNoise& found) {
+        const gv_i32 in_tile = i / GV_ENTRIES, entry = i % GV_ENTRIES;
+        if (in_tile < own.rows) found = gv_noise(gv_policy_draw(a.draw, own.first + in_tile, entry), entry);
+    });
+}
+
+// Draws the actions of the rows, and stores them with their log-probabilities.
+GV_FN void gv_choose_for_rows(GvOwnNoise& noise, const GvArgs& a, const GvGroup& group, const GvOwn& own) {
+    if (a.result != nullptr) {
+        GV_GROUP_FOR(i, own.rows * GV_OUTPUTS) {
+            const float output = own.outputs[i / GV_OUTPUTS * GV_OUTPUT_STRIDE + i % GV_OUTPUTS];
+            a.result[(gv_i64)own.first * GV_OUTPUTS + i] = output;
+        }
+        gv_group_barrier(group);
+    }
+    gv_each_value(noise, group, [&](gv_i32 i, GvNoise& found) {
+        const gv_i32 in_tile = i / GV_ENTRIES, entry = i % GV_ENTRIES;
+        float* outputs = own.outputs + in_tile * GV_OUTPUT_STRIDE;
+        if (in_tile < own.rows) gv_act_entry(a, own.first + in_tile, entry, outputs, found);
+    });
+    gv_group_barrier(group);
+    GV_GROUP_FOR(i, own.rows) gv_log_prob_of(a, own.first + i) = gv_sum_of_terms(own.outputs + i * GV_OUTPUT_STRIDE);
+}
+
+#if GV_GRU_COLUMNS > 0
+#include "learner/gru_tile.h"
+
+// A step of a GRU for a tile of 16 rows.
+GV_FN void gv_gru_act_tile(const GvArgs& a, const GvLanes& team, gv_i32 number) {
+    const GvGroup group = gv_group(team);
+    const GvGruTile tile = gv_gru_tile(team);
+    const bool leads = gv_leads(group);
+    const gv_i32 first = 16 * number, rest = a.rows - first;
+    const GvOwn own = {tile.outputs, first, rest < 16 ? rest : 16};
+    const auto row_of = [&](gv_i32 row) { return row < own.rows ? first + row : -1; };
+    GvOwnSamples samples;
+    GvOwnFeatures features;
+    GvOwnNoise noise;
+    GvOwnState state;
+    if (leads) {
+        gv_each_value(samples, group, [&](gv_i32 i, gv_i32& sample) { sample = row_of(i); });
+        gv_load_features(features, group, samples, a.obs, a.samples_per_step);
+        gv_draw_noise_of_rows(noise, a, group, own);
+    }
+    gv_clear_halves(team, tile.features.at, 16 * GV_FEATURE_STRIDE);  // columns behind features stay 0
+    gv_load_gru(team, tile.gru, a.layers, a.norm);
+    gv_load_state(state, group, gv_state_before(tile, 0), a.state, row_of);
+    gv_block_barrier(team);
+    if (leads) {
+        gv_store_features(features, group, samples, a.obs, a.samples_per_step, tile.gru, a.norm.limit, tile.features);
+    }
+    gv_block_barrier(team);
+    gv_step_gru(tile, group, state, 0);
+    gv_block_barrier(team);
+    gv_store_state(state, group, a.new_state, row_of);
+    if (!leads) return;
+    gv_gru_outputs(tile, group, 0);
+    gv_choose_for_rows(noise, a, group, own);
+}
+
+GV_PLAIN_KERNEL(gv_gru_act, gv_gru_act_tile)
+
+#else
+
+#define GV_PART (GV_SPLIT ? GV_UPPER : GV_WHOLE)
 
 // Units of the first layer on their way to global memory.
 struct GvFirstUnits {
@@ -103,21 +188,13 @@ GV_FN void gv_each_tile(const GvArgs& a, const GvLanes& team, gv_i32 number, Wan
 GV_FN bool gv_always(const GvGroup&, const GvOwn&) { return true; }
 GV_FN void gv_nothing(const GvGroup&, const GvOwn&) {}
 
-GV_FN gv_i64 gv_place(const GvArgs& a, const GvSlab& slab, gv_i32 row) { return gv_place_in(slab, row, a.samples_per_step); }
-GV_FN float& gv_log_prob_of(const GvArgs& a, gv_i32 row) { return ((float*)a.log_prob.at)[gv_place(a, a.log_prob, row)]; }
-
 #ifdef GV_CHOICES
-GV_FN const gv_u8* gv_mask_of(const GvArgs& a, gv_i32 row) {
-    if (!GV_MASKED || a.mask.at == nullptr) return nullptr;
-    return (const gv_u8*)a.mask.at + gv_place(a, a.mask, row);
-}
 GV_FN float gv_evaluated(const GvArgs& a, gv_i32 row, float* outputs, const GvAction (&action)[GV_ENTRIES]) {
     float entropy[GV_ENTRIES];
     bool none[GV_ENTRIES];
     return gv_action_log_prob(outputs, action, gv_mask_of(a, row), entropy, none);
 }
 #else
-GV_FN const gv_u8* gv_mask_of(const GvArgs&, gv_i32) { return nullptr; }
 GV_FN float gv_evaluated(const GvArgs& a, gv_i32, const float* outputs, GvAction (&action)[GV_ENTRIES]) {
     float z[GV_ENTRIES];
     GV_UNROLL for (gv_i32 i = 0; i < GV_ENTRIES; ++i) action[i] = (action[i] - a.box.centre[i]) / a.box.half_width[i];
@@ -125,36 +202,11 @@ GV_FN float gv_evaluated(const GvArgs& a, gv_i32, const float* outputs, GvAction
 }
 #endif
 
-// Draws an entry of a row, and stores the action.
-GV_FN void gv_act_entry(const GvArgs& a, gv_i32 row, gv_i32 entry, float* outputs, GvNoise noise) {
-    const GvAction action = gv_choose(a.box, entry, outputs, gv_mask_of(a, row), noise, a.likeliest != 0);
-    ((GvAction*)a.action.at)[gv_place(a, a.action, row) + entry] = action;
-}
-
-// Noise follows from counters alone, so their loads wait together with those of the features.
 GV_FN void gv_act_tiles(const GvArgs& a, const GvLanes& team, gv_i32 number) {
-    GvValues<GvNoise, GV_OWN * GV_ENTRIES> noise;
-    const auto prefetch = [&](const GvGroup& group, const GvOwn& own) {
-        gv_each_value(noise, group, [&](gv_i32 i, GvNoise& found) {
-            const gv_i32 in_tile = i / GV_ENTRIES, entry = i % GV_ENTRIES;
-            if (in_tile < own.rows) found = gv_noise(gv_policy_draw(a.draw, own.first + in_tile, entry), entry);
-        });
-    };
+    GvOwnNoise noise;
+    const auto prefetch = [&](const GvGroup& group, const GvOwn& own) { gv_draw_noise_of_rows(noise, a, group, own); };
     gv_each_tile<GV_OUTPUTS, GV_PART>(a, team, number, gv_always, prefetch, [&](const GvGroup& group, const GvOwn& own) {
-        if (a.result != nullptr) {
-            GV_GROUP_FOR(i, own.rows * GV_OUTPUTS) {
-                const float output = own.outputs[i / GV_OUTPUTS * GV_OUTPUT_STRIDE + i % GV_OUTPUTS];
-                a.result[(gv_i64)own.first * GV_OUTPUTS + i] = output;
-            }
-            gv_group_barrier(group);
-        }
-        gv_each_value(noise, group, [&](gv_i32 i, GvNoise& found) {
-            const gv_i32 in_tile = i / GV_ENTRIES, entry = i % GV_ENTRIES;
-            float* outputs = own.outputs + in_tile * GV_OUTPUT_STRIDE;
-            if (in_tile < own.rows) gv_act_entry(a, own.first + in_tile, entry, outputs, found);
-        });
-        gv_group_barrier(group);
-        GV_GROUP_FOR(i, own.rows) gv_log_prob_of(a, own.first + i) = gv_sum_of_terms(own.outputs + i * GV_OUTPUT_STRIDE);
+        gv_choose_for_rows(noise, a, group, own);
     });
 }
 
@@ -196,4 +248,5 @@ GV_FN void gv_first_tiles(const GvArgs& a, const GvLanes& team, gv_i32 number) {
     gv_each_tile<1, GV_FIRST>(a, team, number, wanted, gv_nothing, gv_nothing);
 }
 GV_PLAIN_KERNEL(gv_first, gv_first_tiles)
+#endif
 #endif

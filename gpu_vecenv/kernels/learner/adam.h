@@ -42,7 +42,8 @@ GV_FN void gv_reduce_columns(const GvArgs& a, const GvLanes& team, gv_i32 block)
         const gv_i32 column = first + i % GV_REDUCED, of_critic = column - GV_ACTOR_COLUMNS;
         const float* critic = a.partial + (gv_i64)a.actor_blocks * GV_ACTOR_COLUMNS;
         float sum = 0.0f;
-        if (of_critic < 0) sum = gv_slice_sum<GV_SLICES, 8>(a.partial + column, a.actor_blocks, GV_ACTOR_COLUMNS, i / GV_REDUCED);
+        const gv_i32 rows = column < GV_GRU_COLUMNS ? a.slices : a.actor_blocks;
+        if (of_critic < 0) sum = gv_slice_sum<GV_SLICES, 8>(a.partial + column, rows, GV_ACTOR_COLUMNS, i / GV_REDUCED);
         else if (of_critic < GV_CRITIC_COLUMNS)
             sum = gv_slice_sum<GV_SLICES, 8>(critic + of_critic, a.critic_blocks, GV_CRITIC_COLUMNS, i / GV_REDUCED);
         slices[i] = sum;

@@ -89,7 +89,8 @@ GV_FN void gv_load_worlds(const GvArgs& a, const GvGroup& group, gv_i64 first, G
     });
 }
 
-GV_FN void gv_set_features(const GvRolloutArgs& r, const GvGroup& group, const GvNetwork<GV_OUTPUTS>& network, GvOwnWorlds& worlds,
+template <gv_i32 OUTPUTS>
+GV_FN void gv_set_features(const GvRolloutArgs& r, const GvGroup& group, const GvNetwork<OUTPUTS>& network, GvOwnWorlds& worlds,
                            GvTile<GV_FEATURE_STRIDE> features, gv_i32 step) {
     gv_each_value(worlds, group, [&](gv_i32 i, GvOwnWorld& own) {
         if (own.number < 0) return;
@@ -118,6 +119,75 @@ GV_FN void gv_choose_and_step(const GvRolloutArgs& r, GvOwnWorld& own, gv_i32 st
     gv_choose_own(r, own, at, outputs, action);
     gv_step_own(r.env, own, action, step, at);
 }
+
+#if GV_GRU_COLUMNS > 0
+#include "learner/gru_tile.h"
+
+// ---- a GRU -----------------------------------------------------------------------------------------------------
+
+// All groups share the units of a tile of 16 worlds, and the leader steps the worlds. States of units stay in registers from the
+// first step to the last.
+
+// Begins the states anew where `keep` is 0; gv_end_step() has done so for their tile.
+GV_FN void gv_forget(const GvGruTile& tile, const GvGroup& group, GvOwnState& state) {
+    gv_each_chunk(group, [&](gv_i32 turn, gv_i32) {
+        gv_each_pair(state.chunk[turn], group, [&](const GvPlace& place, float& x, float& y) {
+            const bool goes_on = tile.keep[place.row] != 0.0f;
+            x = goes_on ? x : 0.0f;
+            y = goes_on ? y : 0.0f;
+        });
+    });
+}
+
+// Chooses the actions of a step from the outputs, and steps the worlds.
+GV_FN void gv_end_step(const GvRolloutArgs& r, const GvGroup& group, const GvGruTile& tile, GvOwnWorlds& worlds, gv_i32 step) {
+    gv_each_value(worlds, group, [&](gv_i32 i, GvOwnWorld& own) {
+        if (own.number < 0) return;
+        gv_choose_and_step(r, own, step, tile.outputs + i * GV_OUTPUT_STRIDE);
+        const bool goes_on = own.registers.t != 0;  // as RowStates (train/storage/row_states.py) has it
+        tile.keep[i] = goes_on ? 1.0f : 0.0f;
+        if (goes_on) return;
+        for (gv_i32 unit = 0; unit < GV_STATE; ++unit) gv_set(gv_state_after(tile, step), i, unit, 0.0f);
+    });
+}
+
+GV_FN void gv_rollout_tile(const GvRolloutArgs& r, const GvLanes& team, gv_i32 number) {
+    gv_wait_for_previous();
+    const GvGroup group = gv_group(team);
+    const GvGruTile tile = gv_gru_tile(team);
+    const bool leads = gv_leads(group);
+    const gv_i32 first = 16 * number;
+    const auto world_of = [&](gv_i32 row) { return first + row < r.env.num_worlds ? first + row : -1; };
+    GvOwnWorlds worlds;
+    GvOwnState state;
+    if (leads) gv_load_worlds(r.env, group, first, worlds);
+    gv_clear_halves(team, tile.features.at, 16 * GV_FEATURE_STRIDE);  // columns behind features and rows of no world stay 0
+    GV_FOR(i, 16) tile.keep[i] = 1.0f;
+    gv_load_gru(team, tile.gru, r.layers, r.norm);
+    gv_load_state(state, group, gv_state_before(tile, 0), r.state, world_of);
+    gv_block_barrier(team);
+    GV_LOOP for (gv_i32 step = 0; step < r.steps; ++step) {
+        if (leads) gv_set_features(r, group, tile.gru, worlds, tile.features, step);
+        gv_block_barrier(team);
+        if (leads) gv_draw_noise(group, worlds);
+        gv_forget(tile, group, state);
+        gv_step_gru(tile, group, state, step);
+        gv_block_barrier(team);
+        if (!leads) continue;
+        gv_gru_outputs(tile, group, step);
+        gv_end_step(r, group, tile, worlds, step);
+    }
+    gv_start_next();
+    gv_block_barrier(team);
+    gv_forget(tile, group, state);
+    gv_store_state(state, group, r.state, world_of);
+    if (!leads) return;
+    gv_each_value(worlds, group, [&](gv_i32, GvOwnWorld& own) {
+        if (own.number >= 0) gv_store_world(r.env, own.number, own.registers);
+    });
+}
+
+#else
 
 // Memory that the groups of a team share.
 struct GvRolloutMemory {
@@ -193,5 +263,7 @@ GV_FN void gv_rollout_tile(const GvRolloutArgs& r, const GvLanes& team, gv_i32 t
         if (own.number >= 0) gv_store_world(r.env, own.number, own.registers);
     });
 }
+
+#endif
 
 GV_EARLY_KERNEL(gv_rollout_with_policy, gv_rollout_tile)

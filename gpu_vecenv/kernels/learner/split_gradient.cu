@@ -11,6 +11,7 @@
 #include "learner/backward.h"
 #include "learner/load_network.h"
 #include "learner/partial.h"
+#include "learner/slice.h"
 #include "learner/adam.h"
 
 // ---- arrays between the kernels --------------------------------------------------------------------------------
@@ -155,30 +156,10 @@ GV_FN void gv_deltas_of_network(const GvArgs& a, const GvLanes& team, gv_i32 fir
 template <gv_i32 M, gv_i32 N, class Deltas, class Units>
 GV_FN void gv_sum_units(const GvArgs& a, const GvLanes& team, gv_i32 slice, Deltas deltas, Units units, float* columns, gv_i32 first,
                         gv_i32 count, gv_i32 from, float unscale) {
-    constexpr gv_i32 SIZE = GV_STAGE_ROWS * (M + N);
-    const GvGroup group = gv_group(team);
     const gv_i32 stages = (a.rows + GV_ROWS - 1) / GV_ROWS * (GV_ROWS / GV_STAGE_ROWS);
-    const auto place = [&](gv_i32 number) { return (GvHalf*)team.scratch + number % GV_STAGES * SIZE; };
-    const auto start = [&](gv_i32 number) {
-        const gv_i32 stage = slice + number * a.slices, row = stage * GV_STAGE_ROWS;
-        if (stage < stages) {
-            gv_start_stripes<GV_STAGE_ROWS>(team, GvStripes<M>{place(number)}, gv_part(deltas, row, first));
-            gv_start_stripes<GV_STAGE_ROWS>(team, GvStripes<N>{place(number) + GV_STAGE_ROWS * M}, gv_part(units, row, 0));
-        }
-        gv_end_copies();
-    };
     GvSpread<M, N> sums;
-    gv_clear(sums);
-    for (gv_i32 number = 0; number < GV_STAGES - 1; ++number) start(number);
-    GV_LOOP for (gv_i32 number = 0; slice + number * a.slices < stages; ++number) {
-        gv_wait_copies<GV_STAGES - 2>();
-        gv_barrier(team);  // the stage is there, and the one before it has been multiplied
-        start(number + GV_STAGES - 1);
-        const GvStripes<M> left = {place(number)};
-        gv_add_columns<GV_STAGE_ROWS>(sums, group, left, GvStripes<N>{place(number) + GV_STAGE_ROWS * M});
-    }
-    gv_wait_copies<0>();
-    gv_write_sums(sums, group, columns, first, count, from, unscale, a.adds != 0);
+    gv_sum_slice(sums, team, slice, a.slices, stages, deltas, first, units);
+    gv_write_sums(sums, gv_group(team), columns, first, count, from, unscale, a.adds != 0);
 }
 
 template <gv_i32 LAYER>

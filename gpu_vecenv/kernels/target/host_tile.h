@@ -42,6 +42,10 @@ GV_FN void gv_each_pair(GvSums<ROWS, N>& sums, const GvGroup&, F f) {
     }
 }
 template <gv_i32 ROWS, gv_i32 N>
+GV_FN float* gv_at(GvSums<ROWS, N>& sums, const GvPlace& place) {
+    return &sums.v[place.row][place.column];
+}
+template <gv_i32 ROWS, gv_i32 N>
 GV_FN void gv_fill(GvSums<ROWS, N>& sums, const GvGroup&, const float* columns) {
     for (auto& row : sums.v) {
         for (gv_i32 column = 0; column < N; ++column) row[column] = columns[column];

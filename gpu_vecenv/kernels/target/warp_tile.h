@@ -43,6 +43,12 @@ GV_FN void gv_each_pair(GvSums<ROWS, N>& sums, const GvGroup& group, F f) {
             }
 }
 
+// The two sums of a place.
+template <gv_i32 ROWS, gv_i32 N>
+GV_FN float* gv_at(GvSums<ROWS, N>& sums, const GvPlace& place) {
+    return &sums.v[place.m][place.j][2 * place.half];
+}
+
 // Sets each sum to the number of its column; `columns` lie on a multiple of 8 bytes.
 struct alignas(8) GvTwo {
     float first, second;

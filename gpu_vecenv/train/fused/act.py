@@ -9,12 +9,13 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
 
 from gpu_vecenv.backend.programs import Call
+from gpu_vecenv.backend.source import Program
 from gpu_vecenv.errors import ArrayTypeError, DeviceError, ShapeError
 from gpu_vecenv.train.fused.arguments import SLAB
 from gpu_vecenv.train.fused.kernels import empty_halves, is_addressed_by_rows, norm_numbers
@@ -37,8 +38,11 @@ SPLIT_ROWS = 2**17
 """Rows from which on steps of a split network are computed in turn, so that units between its kernels need less memory."""
 
 
-class FusedPolicy:
-    """Acts and computes values for an ``ActorCritic``, see ``Policy.act()`` and ``Policy.value()``.
+PreparedCall = TypeVar("PreparedCall", bound="ActCall")
+
+
+class FusedActor:
+    """Acts for an ``ActorCritic``, see ``Policy.act()``.
 
     Kernels read the weights and the statistics of the module where they are, so a change counts at once. The module's parameters
     must stay the same objects. Arrays may have gaps between steps and between samples.
@@ -62,17 +66,58 @@ class FusedPolicy:
         norm, self.limit = norm_numbers(policy, sizes.features, device)
         self.largest = LARGEST_HALF if math.isinf(self.limit) else math.inf
         box = () if policy.box is None else (policy.log_std, policy.box.centre, policy.box.half_width)
-        self._tensors = []
-        for layers in (cast(FeedForward, policy.network).actor_layers, cast(FeedForward, policy.network).critic_layers):
-            weights = [x for layer in layers if isinstance(layer, nn.Linear) for x in (layer.weight, layer.bias)]
-            self._tensors.append([*weights, *norm, *box])
+        self._tensors = [[*weights, *norm, *box] for weights in self._weights()]
         self.multiprocessors = 1
         self.most_teams = CPU_TEAMS
         if device.type == "cuda":
             self.multiprocessors = torch.cuda.get_device_properties(device).multi_processor_count
             self.most_teams = self.multiprocessors * sizes.act_memory.resident
         self._units: list[Tensor] = []  # the last one is used; earlier ones stay, because a recorded graph may use them
-        self._prepared: weakref.WeakKeyDictionary[Draw, dict[bool, _Act]] = weakref.WeakKeyDictionary()
+        self._prepared: weakref.WeakKeyDictionary[Draw, dict[bool, Any]] = weakref.WeakKeyDictionary()
+
+    def _weights(self) -> list[list[Tensor]]:
+        """Return weights and biases of each network, layer by layer."""
+        network = cast(FeedForward, self.policy.network)
+        return [
+            [x for layer in layers if isinstance(layer, nn.Linear) for x in (layer.weight, layer.bias)]
+            for layers in (network.actor_layers, network.critic_layers)
+        ]
+
+    def room_for_units(self, rows: int) -> Tensor:
+        """Return memory for units of the first layer between two kernels, which all calls share."""
+        if not self._units or len(self._units[-1]) < rows:
+            tiles = -(-rows // self.sizes.rows)
+            self._units.append(empty_halves(tiles * self.sizes.rows, self.sizes.widths[0], device=self.device))
+        return self._units[-1]
+
+    def prepared(self, draw: Draw, deterministic: bool, kind: type[PreparedCall]) -> PreparedCall:
+        """Return the launch that acts by some counters."""
+        calls = self._prepared.setdefault(draw, {})
+        if deterministic not in calls:
+            calls[deterministic] = kind(self, draw, deterministic)
+        return cast(PreparedCall, calls[deterministic])
+
+    def program(self) -> Program:
+        """Return the kernels that act."""
+        return act_program(self.sizes)
+
+    def addresses(self, network: int) -> list[int]:
+        """Return the addresses of weights and biases, layer by layer, of the normalisation and of the scale of actions."""
+        return [tensor.data_ptr() for tensor in self._tensors[network]]
+
+    def point(self, args: Any, addresses: list[int]) -> None:
+        """Write ``addresses()`` to the members of an argument struct."""
+        following = iter(addresses)
+        for layer in range(self.sizes.num_layers):
+            args.layers[layer].weight, args.layers[layer].bias = next(following), next(following)
+        args.norm.offset, args.norm.scale, args.norm.shift = next(following), next(following), next(following)
+        args.norm.limit = self.limit
+        for member, address in zip(("log_std", "centre", "half_width"), following, strict=False):
+            setattr(args.box, member, address)
+
+
+class FusedPolicy(FusedActor):
+    """Acts and computes values for an ``ActorCritic`` without a state, see ``Policy.act()`` and ``Policy.value()``."""
 
     def whole_rollout(self, env: GpuVectorEnv, rollout: Rollout) -> Callable[[], None] | None:
         """See ``Actor``."""
@@ -94,12 +139,8 @@ class FusedPolicy:
         Raises:
             ShapeError, ArrayTypeError, DeviceError: a tensor does not fit.
         """
-        prepared, obs = self._prepared.setdefault(draw, {}), cast(Tensor, inputs.obs)
         mask = inputs.mask if self.mask_columns else None
-        call = prepared.get(deterministic)
-        if call is None:
-            call = prepared[deterministic] = _Act(self, draw, deterministic)
-        return call.act(obs, mask, outputs)
+        return self.prepared(draw, deterministic, ActCall).act(cast(Tensor, inputs.obs), mask, outputs)
 
     def log_prob(self, inputs: Inputs, action: Tensor) -> Tensor:
         """Return the log-probabilities of the actions of all steps at once, float32 (S, B).
@@ -153,38 +194,17 @@ class FusedPolicy:
         each = max(1, SPLIT_ROWS // max(1, width)) if self.sizes.split else max(1, steps)
         return [slice(first, first + each) for first in range(0, steps, each)]
 
-    def room_for_units(self, rows: int) -> Tensor:
-        """Return memory for units of the first layer between two kernels, which all calls share."""
-        if not self._units or len(self._units[-1]) < rows:
-            tiles = -(-rows // self.sizes.rows)
-            self._units.append(empty_halves(tiles * self.sizes.rows, self.sizes.widths[0], device=self.device))
-        return self._units[-1]
-
-    def addresses(self, network: int) -> list[int]:
-        """Return the addresses of weights and biases, layer by layer, of the normalisation and of the scale of actions."""
-        return [tensor.data_ptr() for tensor in self._tensors[network]]
-
-    def point(self, args: Any, addresses: list[int]) -> None:
-        """Write ``addresses()`` to the members of an argument struct."""
-        following = iter(addresses)
-        for layer in range(len(self.sizes.hidden) + 1):
-            args.layers[layer].weight, args.layers[layer].bias = next(following), next(following)
-        args.norm.offset, args.norm.scale, args.norm.shift = next(following), next(following), next(following)
-        args.norm.limit = self.limit
-        for member, address in zip(("log_std", "centre", "half_width"), following, strict=False):
-            setattr(args.box, member, address)
-
 
 class _Call(Call):
     """One launch, or two of a split network."""
 
-    def __init__(self, fused: FusedPolicy, name: str, network: int, rows: tuple[int, ...]) -> None:
+    def __init__(self, fused: FusedActor, name: str, network: int, rows: tuple[int, ...]) -> None:
         """Prepare a kernel over rows of the axes (B,) or (S, B), for the actor, network 0, or the critic, network 1."""
-        self._fused, self._network, self.rows, self.count = fused, network, rows, math.prod(rows)
+        self.fused, self._network, self.rows, self.count = fused, network, rows, math.prod(rows)
         if self.count > MAX_ROWS:
             raise ShapeError(f"fused policy: expected at most {MAX_ROWS:,} rows, got {self.count:,}.")
         sizes = fused.sizes
-        super().__init__(act_program(sizes), fused.device, rows=self.count, samples_per_step=rows[-1])
+        super().__init__(fused.program(), fused.device, rows=self.count, samples_per_step=rows[-1])
         self._teams, self._shared_bytes = min(-(-self.count // sizes.rows), fused.most_teams), sizes.act_memory.shared_bytes
         self._names: tuple[str, ...] = (name,)
         if sizes.split:
@@ -200,8 +220,8 @@ class _Call(Call):
             raise ShapeError(f"fused policy: {member} must have {expected}, got {tuple(array.shape)}.")
         if array.dtype != dtype:
             raise ArrayTypeError(f"fused policy: {member} must be {dtype}, got {array.dtype}.")
-        if array.device != self._fused.device:
-            raise DeviceError(f"fused policy: {member} must be on {self._fused.device}, got {array.device}.")
+        if array.device != self.fused.device:
+            raise DeviceError(f"fused policy: {member} must be on {self.fused.device}, got {array.device}.")
         copied = self.count > 0 and not (is_addressed_by_rows(array if axes == 2 else array[None]))
         array = array.contiguous() if copied else array
         step = array.stride(0) if axes == 2 else rows[0] * array.stride(0)
@@ -211,10 +231,10 @@ class _Call(Call):
 
     def run(self) -> None:
         """Queue the kernel."""
-        addresses = self._fused.addresses(self._network)
+        addresses = self.fused.addresses(self._network)
         if addresses != self._addresses:
             self._addresses = addresses
-            self._fused.point(self.args, addresses)
+            self.fused.point(self.args, addresses)
         for name in self._names:
             self.launch(name, self._teams, self.count, self._shared_bytes)
 
@@ -224,11 +244,13 @@ class _Call(Call):
         self.run()
 
 
-class _Act(_Call):
+class ActCall(_Call):
     """A launch that acts, prepared for counters. Checks are most of its host time, so arrays of the last call have none."""
 
-    def __init__(self, fused: FusedPolicy, draw: Draw, deterministic: bool) -> None:
-        super().__init__(fused, "gv_act", 0, tuple(draw.world.shape))
+    kernel = "gv_act"
+
+    def __init__(self, fused: FusedActor, draw: Draw, deterministic: bool) -> None:
+        super().__init__(fused, self.kernel, 0, tuple(draw.world.shape))
         self.args.likeliest = int(deterministic)
         names = ("seed", "world_id", "episode", "t", "world", "agent")
         self.set(draw={name: getattr(draw, name) for name in names})
@@ -240,25 +262,25 @@ class _Act(_Call):
         """See ``FusedPolicy.act()``."""
         last = self._inputs
         if last is None or last[0] is not obs or last[1] is not mask:
-            copied = self.place("obs", obs, torch.float32, self._fused.sizes.features)
+            copied = self.place("obs", obs, torch.float32, self.fused.sizes.features)
             if mask is None:
                 self.args.mask = SLAB.form()
             else:
-                copied |= self.place("mask", mask, torch.bool, self._fused.mask_columns)
+                copied |= self.place("mask", mask, torch.bool, self.fused.mask_columns)
             self._inputs = None if copied else (obs, mask)
         self.args.result = None if outputs is None else outputs.data_ptr()
         action, log_prob = self._out or self._new_results()
         self.args.action.at, self.args.log_prob.at = action.data_ptr(), log_prob.data_ptr()
         self.run()
-        return action.squeeze(-1) if self._fused.policy.discrete else action, log_prob
+        return action.squeeze(-1) if self.fused.policy.discrete else action, log_prob
 
     def _new_results(self) -> tuple[Tensor, Tensor]:
-        fused = self._fused
+        fused = self.fused
         action = torch.empty((*self.rows, fused.sizes.entries), dtype=fused.action_type, device=fused.device)
         return action, torch.empty(self.rows, dtype=torch.float32, device=fused.device)
 
     def _place_results(self, action: Tensor, log_prob: Tensor) -> None:
         """Check arrays for the results, and store their places; those of new ones differ by their addresses alone."""
-        copied = self.place("action", action, self._fused.action_type, self._fused.sizes.entries)
+        copied = self.place("action", action, self.fused.action_type, self.fused.sizes.entries)
         if self.place("log_prob", log_prob, torch.float32, 1) or copied:
             raise ShapeError("fused policy: expected results whose numbers of a row lie side by side.")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from gpu_vecenv.backend.source import arguments
 from gpu_vecenv.backend.trainer_programs import COUNTERS
 from gpu_vecenv.spec.arguments import Array, EnvArgs, Nested, Number, Struct, arrays, numbers
@@ -56,7 +58,7 @@ SETTINGS = Struct(
 )
 """Settings of a minibatch, in the memory of a block."""
 
-UPDATE_ARGS = arguments(
+_UPDATE: tuple[Any, ...] = (
     Nested("layers", LAYER, (2, MAX_LAYERS), "of the actor and of the critic"),
     Nested("norm", NORM),
     Nested("obs", SLAB),
@@ -87,11 +89,29 @@ UPDATE_ARGS = arguments(
     *numbers("float32", "value_coef", "max_grad_norm", "target_kl", "eps"),
     Number("room", "int32", "this and the next two: of a split network, see split_gradient.cu"),
     *numbers("int32", "slices", "adds"),
-    beside=(COUNTERS, SETTINGS),
 )  # fmt: skip
+
+UPDATE_ARGS = arguments(*_UPDATE, beside=(COUNTERS, SETTINGS))
 """Arguments of one minibatch."""
 
-ACT_ARGS = arguments(
+RECURRENT_UPDATE_ARGS = arguments(
+    *_UPDATE,
+    Array("valid", "bool", "*steps, *samples", "null: all transitions count"),
+    Array("episode_end", "bool", "*steps, *samples", "the state is 0 before the next step"),
+    Array("starts", "float32", "*segments, *samples, *units", "states before the first step of each segment", written=True),
+    Number("length", "int32", "steps of a sequence"),
+    Array("state", "float32", "*samples, *units", "this and the next ones are of gv_walk: states before step 0"),
+    Nested("final_obs", SLAB),
+    Array("timed_out", "bool", "*steps, *samples", "final observations whose values are wanted; null: none"),
+    Array("value", "float32", "*steps + 1, *samples", written=True),
+    Array("final_value", "float32", "*steps, *samples", written=True),
+    Array("log_prob", "float32", "*steps, *samples", "null: not wanted", written=True),
+    Number("segment", "int32", "steps from one of the starts to the next"),
+    beside=(COUNTERS, SETTINGS),
+)
+"""Arguments of one minibatch of sequences."""
+
+_ACT: tuple[Any, ...] = (
     Nested("layers", LAYER, (MAX_LAYERS,), "of the network"),
     Nested("norm", NORM),
     Nested("obs", SLAB),
@@ -104,9 +124,18 @@ ACT_ARGS = arguments(
     Nested("draw", COUNTERS, doc="counters of the random numbers"),
     *numbers("int32", "rows", "samples_per_step", "likeliest"),
     Number("partly", "int32", "gv_first computes the rows that gv_wanted() names"),
+)
+
+ACT_ARGS = arguments(*_ACT, beside=(SETTINGS,))
+"""Arguments of a launch that computes one network for all rows."""
+
+RECURRENT_ACT_ARGS = arguments(
+    *_ACT,
+    Array("state", "float32", "*rows, *units", "before the step"),
+    Array("new_state", "float32", "*rows, *units", "after it", written=True),
     beside=(SETTINGS,),
 )
-"""Arguments of a launch that computes one network for all rows."""
+"""Arguments of a step of a GRU for all rows."""
 
 
 def rollout_args(layout: Layout) -> Struct:
@@ -118,6 +147,7 @@ def rollout_args(layout: Layout) -> Struct:
         Nested("box", BOX),
         Array("action", "any", "*steps, *worlds, *entries", "int32 or float32", written=True),
         Array("log_prob", "float32", "*steps, *worlds", written=True),
+        Array("state", "float32", "*worlds, *units", "of a policy: before the first step, then after the last", written=True),
         Number("steps", "int32"),
         name="GvRolloutArgs",
         beside=(SLAB, COUNTERS, SETTINGS),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -12,9 +12,11 @@ from gymnasium.spaces import Box
 from torch import nn
 
 from gpu_vecenv.train.errors import ConfigError
+from gpu_vecenv.train.fused.recurrent_plan import RecurrentSizes
 from gpu_vecenv.train.fused.tile_plan import LARGEST_HALF, Sizes
 from gpu_vecenv.train.policies.actor_critic import ActorCritic
 from gpu_vecenv.train.policies.contract import Policy
+from gpu_vecenv.train.policies.memory import Gru, Recurrent
 from gpu_vecenv.train.policies.networks import FeedForward
 
 MAX_HIDDEN, MAX_OUTPUTS, MAX_ENTRIES = 256, 128, 16
@@ -22,6 +24,9 @@ MAX_HIDDEN, MAX_OUTPUTS, MAX_ENTRIES = 256, 128, 16
 
 MAX_WHOLE = 128
 """Units of a hidden layer of a network that is not split."""
+
+MEMORY_UNITS = (32, 128)
+"""Least and most units of a memory."""
 
 FIRST_CAPABILITY = (8, 0)
 """GPUs before Ampere have no product of 16 x 16 and 16 x 8 numbers of 16 bits."""
@@ -37,33 +42,25 @@ _MODULES = {nn.Tanh: "tanh", nn.ReLU: "relu", nn.ELU: "elu"}
 
 def fused_sizes(policy: Policy, device: torch.device) -> Sizes | str:
     """Return the sizes of a policy's networks, or the reason why the fused update does not take the policy."""
-    if policy.state_shape is not None:
-        return "it has a state"
     if policy.critic_sources:
         return "its critic has inputs of its own"
-    if type(policy) is not ActorCritic or type(policy.network) is not FeedForward:
+    if policy.state_shape is not None and type(policy.network) is not Recurrent:
+        return "it has a state"
+    if type(policy) is not ActorCritic or type(policy.network) not in (FeedForward, Recurrent):
         return "its network is not the built-in one"
-    group, network = policy.group, policy.network
+    group = policy.group
     if group.shared is not None:
         return "its observations have a shared part"
     if policy.ids is not None:
         return "its network reads the numbers of agents"
     if policy.obs_norm is None and (largest := _largest_bound(group.observation)) > LARGEST_HALF:
         return f"its observations are not normalised and reach {largest:g}, beyond {LARGEST_HALF:,.0f}, the largest of 16 bits"
-    if any(isinstance(layer, nn.Linear) for layer in network.trunk):
-        return "its actor and critic share hidden layers"
     if any(p.dtype != torch.float32 or not p.requires_grad or not p.is_contiguous() for p in policy.parameters()):
         return "its weights are not all float32 and trained"
-    linear = [layer for layer in network.actor_layers if isinstance(layer, nn.Linear)]
-    activations = [layer for layer in network.actor_layers if not isinstance(layer, nn.Linear)]
-    hidden = tuple(layer.out_features for layer in linear[:-1])
-    if not 1 <= len(hidden) <= 3 or max(hidden) > MAX_HIDDEN:
-        return f"its hidden sizes are {list(hidden)}, not one to three of at most {MAX_HIDDEN}"
-    if any(isinstance(layer, nn.ELU) and layer.alpha != 1.0 for layer in activations):
-        return "its ELU has an alpha that is not 1"
-    choices = None if policy.box is not None else policy.choices
-    outputs = linear[-1].out_features
-    sizes = Sizes(linear[0].in_features, hidden, _MODULES[type(activations[0])], outputs, choices)
+    sizes = _recurrent(policy) if isinstance(policy.network, Recurrent) else _feed_forward(policy)
+    if isinstance(sizes, str):
+        return sizes
+    outputs, choices = sizes.outputs, sizes.choices
     if outputs > MAX_OUTPUTS or sizes.entries > MAX_ENTRIES:
         return f"its actions have {sizes.entries} entries and {outputs} outputs, not at most {MAX_ENTRIES} and {MAX_OUTPUTS}"
     if choices is not None:
@@ -71,7 +68,43 @@ def fused_sizes(policy: Policy, device: torch.device) -> Sizes | str:
         before = itertools.accumulate((choices[entry] for entry in covered), initial=0)
         first = dict(zip(covered, before, strict=False))
         sizes = replace(sizes, mask_first=tuple(first.get(entry, -1) for entry in range(len(choices))))
+    if isinstance(sizes, RecurrentSizes) and sizes.may_lack_choice:
+        return "its memory is shared, and masks can leave its actor without a choice"
     return _fitted(sizes, device)
+
+
+def _feed_forward(policy: ActorCritic) -> Sizes | str:
+    """Return the sizes of a network without a memory, or the reason why it does not fit."""
+    network = cast(FeedForward, policy.network)
+    if any(isinstance(layer, nn.Linear) for layer in network.trunk):
+        return "its actor and critic share hidden layers"
+    linear = [layer for layer in network.actor_layers if isinstance(layer, nn.Linear)]
+    activations = [layer for layer in network.actor_layers if not isinstance(layer, nn.Linear)]
+    hidden = tuple(layer.out_features for layer in linear[:-1])
+    if not 1 <= len(hidden) <= 3 or max(hidden) > MAX_HIDDEN:
+        return f"its hidden sizes are {list(hidden)}, not one to three of at most {MAX_HIDDEN}"
+    if any(isinstance(layer, nn.ELU) and layer.alpha != 1.0 for layer in activations):
+        return "its ELU has an alpha that is not 1"
+    return Sizes(linear[0].in_features, hidden, _MODULES[type(activations[0])], linear[-1].out_features, _choices(policy))
+
+
+def _recurrent(policy: ActorCritic) -> RecurrentSizes | str:
+    """Return the sizes of a GRU and its heads, or the reason why they do not fit."""
+    network = cast(Recurrent, policy.network)
+    memory, (least, most) = network.memory, MEMORY_UNITS
+    if type(memory) is not Gru:
+        return f"its memory is no GRU but {type(memory).__name__}"
+    layers = [*network.trunk, *network.actor_layers, *network.critic_layers]
+    if len([layer for layer in layers if isinstance(layer, nn.Linear)]) > 2:
+        return "its network has hidden layers behind the memory"
+    if not least <= memory.size <= most:
+        return f"its memory has {memory.size} units, not {least} to {most}"
+    features, outputs = memory.weight_ih.shape[1], cast(nn.Linear, network.actor_layers[-1]).out_features
+    return RecurrentSizes(features, (memory.size,), "tanh", outputs, _choices(policy))
+
+
+def _choices(policy: ActorCritic) -> tuple[int, ...] | None:
+    return None if policy.box is not None else policy.choices
 
 
 def _largest_bound(space: Box) -> float:
@@ -88,7 +121,9 @@ def _fitted(sizes: Sizes, device: torch.device) -> Sizes | str:
             return f"the GPU has a compute capability below {'.'.join(map(str, FIRST_CAPABILITY))}"
         properties: Any = torch.cuda.get_device_properties(device)
         most = properties.shared_memory_per_block_optin - OTHER_BYTES
-    choices = [replace(sizes, rows=rows) for rows in (128, 64)] if max(sizes.hidden) <= MAX_WHOLE else []
+    choices: list[Sizes] = [sizes] if isinstance(sizes, RecurrentSizes) else []
+    if not choices and max(sizes.hidden) <= MAX_WHOLE:
+        choices = [replace(sizes, rows=rows) for rows in (128, 64)]
     if len(sizes.hidden) > 1:
         choices.append(replace(sizes, split=True))
     needed = 0

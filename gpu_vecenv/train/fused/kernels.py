@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from gpu_vecenv.backend.programs import Call
+from gpu_vecenv.backend.source import Program
 from gpu_vecenv.train.algorithms.masked_adam import MaskedAdam
 from gpu_vecenv.train.config import PPOConfig
 from gpu_vecenv.train.fused.arguments import SLAB
@@ -75,23 +76,26 @@ class UpdateKernels:
 
     @staticmethod
     def _are_few(sizes: Sizes, num_rows: int, device: torch.device, alone: bool) -> bool:
-        """True if a GPU has a multiprocessor for each tile of both networks, or two if several runs share it."""
-        wanted = (2 if alone else 4) * -(-num_rows // sizes.rows)
-        return device.type == "cuda" and wanted <= _multiprocessors(device)
+        """True if a GPU has a multiprocessor for each tile of all networks, or two if several runs share it."""
+        wanted = (1 if alone else 2) * sizes.num_networks * -(-num_rows // sizes.tile_rows)
+        return device.type == "cuda" and wanted <= multiprocessors(device)
 
     def _blocks(self) -> int:
-        """Return the blocks of one network: one for each tile, or as many as the GPU holds at a time for both networks."""
-        tiles = -(-self._rows // self.sizes.rows)
+        """Return the blocks of one network: one for each tile, or as many as the GPU holds at a time for all networks."""
+        tiles = -(-self._rows // self.sizes.tile_rows)
         if self.device.type == "cpu":
             return min(tiles, CPU_BLOCKS)
-        return min(tiles, max(1, _multiprocessors(self.device) * self.sizes.update_memory.resident // 2))
+        return min(tiles, max(1, multiprocessors(self.device) * self.sizes.update_memory.resident // self.sizes.num_networks))
+
+    def _program(self) -> Program:
+        return update_program(self.sizes)
 
     def _prepared_call(self, config: PPOConfig, blocks: int) -> Call:
         policy = self.policy
         (offset, scale, shift), limit = norm_numbers(policy, self.sizes.features, self.device)
         stops = config.target_kl is not None and config.learning_rate_schedule != "adaptive"
         call = Call(
-            update_program(self.sizes), self.device, norm={"offset": offset, "scale": scale, "shift": shift, "limit": limit},
+            self._program(), self.device, norm={"offset": offset, "scale": scale, "shift": shift, "limit": limit},
             rows=self._rows, actor_blocks=blocks, critic_blocks=blocks, clip_value=config.clip_value,
             value_coef=config.value_coef, max_grad_norm=config.max_grad_norm, eps=self.adam.eps,
             target_kl=config.target_kl if stops else math.inf, scales=self.scales, moments=self.moments, rate=self.adam.rate,
@@ -104,26 +108,31 @@ class UpdateKernels:
 
     def begin(self) -> None:
         """Point to weights, moments and numbers of steps, whose tensors a checkpoint may have replaced."""
-        states = self.adam.prepared()
+        state = dict(zip(cast("list[Tensor]", self.adam.parameters), self.adam.prepared(), strict=True))
+        networks = self._layers()
+        for places, layers in zip(self.args.layers, networks, strict=True):
+            for place, (weight, bias) in zip(places, layers, strict=False):
+                place.weight, place.bias = weight.data_ptr(), bias.data_ptr()
+        of_actor, of_critic = ([tensor for layer in layers for tensor in layer] for layers in networks)
+        if self.policy.box is not None:
+            of_actor.append(self.policy.log_std)
+        places = iter(self.args.tensors)
+        for first, parameters in ((0, of_actor), (self.sizes.actor_columns, of_critic)):
+            for tensor in parameters:
+                place, moments = next(places), state[tensor]
+                place.weight, place.first, place.size = tensor.data_ptr(), first, tensor.numel()
+                place.m, place.v = moments["exp_avg"].data_ptr(), moments["exp_avg_sq"].data_ptr()
+                place.step = moments["step"].data_ptr()
+                first += tensor.numel()
+
+    def _layers(self) -> tuple[list[tuple[Tensor, Tensor]], list[tuple[Tensor, Tensor]]]:
+        """Return weight and bias of the layers of actor and critic, in the order of the columns of their sums."""
         network = cast(FeedForward, self.policy.network)
-        state = dict(zip(cast("list[Tensor]", self.adam.parameters), states, strict=True))
-        parameters: list[Tensor] = []
-        for number, layers in enumerate((network.actor_layers, network.critic_layers)):
-            linear = [layer for layer in layers if isinstance(layer, nn.Linear)]
-            for place, layer in zip(self.args.layers[number], linear, strict=False):
-                place.weight, place.bias = layer.weight.data_ptr(), layer.bias.data_ptr()
-                parameters += [layer.weight, layer.bias]
-            if number == 0 and self.policy.box is not None:
-                parameters.append(self.policy.log_std)
-        first, num_actor = 0, len(parameters) // 2 if self.policy.box is None else (len(parameters) + 1) // 2
-        for number, (place, tensor) in enumerate(zip(self.args.tensors, parameters, strict=False)):
-            if number == num_actor:
-                first = self.sizes.actor_columns
-            moments = state[tensor]
-            place.weight, place.first, place.size = tensor.data_ptr(), first, tensor.numel()
-            place.m, place.v = moments["exp_avg"].data_ptr(), moments["exp_avg_sq"].data_ptr()
-            place.step = moments["step"].data_ptr()
-            first += tensor.numel()
+        actor, critic = (
+            [cast("tuple[Tensor, Tensor]", (layer.weight, layer.bias)) for layer in layers if isinstance(layer, nn.Linear)]
+            for layers in (network.actor_layers, network.critic_layers)
+        )
+        return actor, critic
 
     def gradient(self, samples: Tensor, minibatch: int = 0) -> None:
         """Compute the gradients of a minibatch in blocks.
@@ -154,7 +163,8 @@ class UpdateKernels:
         self.call.launch(name, teams, self._rows, shared_bytes)
 
 
-def _multiprocessors(device: torch.device) -> int:
+def multiprocessors(device: torch.device) -> int:
+    """Return the number of multiprocessors of a GPU."""
     return torch.cuda.get_device_properties(device).multi_processor_count
 
 

@@ -12,6 +12,7 @@ from gpu_vecenv.train.algorithms.ppo_sequences import RecurrentBackend
 from gpu_vecenv.train.config import PPOConfig, bootstraps
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.fused.eligibility import fused_sizes
+from gpu_vecenv.train.fused.recurrent_update import FusedRecurrentBackend
 from gpu_vecenv.train.fused.update import FusedBackend
 from gpu_vecenv.train.policies.contract import Policy
 from gpu_vecenv.train.storage.policy_rows import PolicyRows
@@ -53,8 +54,8 @@ def make_ppo(policy: Policy, options: PPOConfig, setup: Setup) -> PPO:
     require_sequences(policy, options, setup.rows)
     options = dataclasses.replace(options, bootstrap_at_time_limit=bootstraps(options.bootstrap_at_time_limit, setup.spec))
     reason = why_not_fused(policy, setup)
-    by_torch = TorchBackend if policy.state_shape is None else RecurrentBackend
-    backend = by_torch if reason else functools.partial(FusedBackend, shares_gpu=setup.shares_gpu)
+    by_torch, fused = (TorchBackend, FusedBackend) if policy.state_shape is None else (RecurrentBackend, FusedRecurrentBackend)
+    backend = by_torch if reason else functools.partial(fused, shares_gpu=setup.shares_gpu)
     ppo = PPO(policy, options, setup.rows.shape, setup.seed, setup.device, backend, setup.schedule_steps)
     ppo.not_fused = reason
     return ppo

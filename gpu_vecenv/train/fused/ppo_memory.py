@@ -22,7 +22,10 @@ from gpu_vecenv.train.algorithms.ppo_sequences import RecurrentBackend
 from gpu_vecenv.train.config import PPOConfig, bootstraps
 from gpu_vecenv.train.fused.act import SPLIT_ROWS
 from gpu_vecenv.train.fused.eligibility import fused_sizes
+from gpu_vecenv.train.fused.kernels import multiprocessors
 from gpu_vecenv.train.fused.ppo import require_sequences, why_not_fused
+from gpu_vecenv.train.fused.recurrent_plan import RecurrentSizes
+from gpu_vecenv.train.fused.recurrent_update import stash_rows
 from gpu_vecenv.train.fused.split import ROOM
 from gpu_vecenv.train.fused.tile_plan import Sizes
 from gpu_vecenv.train.policies.contract import Inputs, Policy, apply
@@ -45,10 +48,12 @@ def ppo_memory(policy: Policy, options: PPOConfig, setup: Setup) -> tuple[int, i
         with torch.device("meta"):
             moments += sum(x.nbytes for x in RewardNorm(setup.rows.shape, options.gamma).buffers())
     require_sequences(policy, options, setup.rows)
+    sizes = None if why_not_fused(policy, setup) else fused_sizes(policy, setup.device)
+    if isinstance(sizes, RecurrentSizes):
+        return moments, _fused_by_sequences(setup.rows, options, sizes, setup.device)
     if policy.state_shape is not None:
         final = bootstraps(options.bootstrap_at_time_limit, setup.spec)
         return moments, _update_by_sequences(policy, setup.rows, options, final)
-    sizes = None if why_not_fused(policy, setup) else fused_sizes(policy, setup.device)
     return moments, _update(policy, setup.rows, options, None if isinstance(sizes, str) else sizes, setup.device)
 
 
@@ -72,6 +77,18 @@ def _update(policy: Policy, rows: PolicyRows, ppo: PPOConfig, sizes: Sizes | Non
     learning = _grown(lambda count: _measured_step(policy, rows, ppo, count), minibatch)
     valuing = _grown(lambda count: _measured_values(policy, rows, count), chunk)
     return numbers + in_order + max(learning, valuing)
+
+
+def _fused_by_sequences(rows: PolicyRows, ppo: PPOConfig, sizes: RecurrentSizes, device: torch.device) -> int:
+    """Return the most bytes that a fused update of a policy with a state takes at a time, beside its samples."""
+    steps, length = rows.rollout.num_steps, ppo.sequence_length or rows.rollout.num_steps
+    sequences = steps // length * rows.num_samples
+    minibatch = -(-sequences // ppo.num_minibatches)
+    starts = 4 * sequences * sizes.hidden[0]
+    final_values = 4 * steps * rows.num_samples  # beside the values that _numbers() counts
+    stash = 2 * sizes.stash_columns * stash_rows(sizes, minibatch, length)
+    in_order = 4 * sequences * ppo.num_epochs
+    return _numbers(rows, sequences) + starts + final_values + in_order + stash + _partial_sums(sizes, minibatch, device)
 
 
 def _update_by_sequences(policy: Policy, rows: PolicyRows, ppo: PPOConfig, final: bool) -> int:
@@ -149,15 +166,22 @@ def _samples(policy: Policy, rows: PolicyRows, steps: int, count: int) -> Sample
     )  # fmt: skip
 
 
+def _partial_sums(sizes: Sizes, minibatch: int, device: torch.device) -> int:
+    """Return the bytes of the gradients of all blocks."""
+    tiles = -(-minibatch // sizes.tile_rows)
+    blocks = tiles
+    if device.type == "cuda":
+        blocks = min(tiles, max(1, multiprocessors(device) * sizes.update_memory.resident // sizes.num_networks))
+    return 4 * blocks * (sizes.actor_columns + sizes.critic_columns)
+
+
 def _kernels(sizes: Sizes, minibatch: int, device: torch.device) -> int:
     """Return the bytes between the kernels of a fused update: gradients of blocks, and of split networks the units of rows."""
-    tiles = -(-minibatch // sizes.rows)
-    multiprocessors = torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else tiles
-    blocks = min(tiles, max(1, multiprocessors * sizes.update_memory.resident // 2))
-    partial = 4 * blocks * (sizes.actor_columns + sizes.critic_columns)
+    partial = _partial_sums(sizes, minibatch, device)
     if not sizes.split:
         return partial
     units = 2 * SPLIT_ROWS * sizes.widths[0]
+    tiles = -(-minibatch // sizes.rows)
     return partial + units + 2 * sizes.stash_columns * min(tiles * sizes.rows, ROOM["cuda"])
 
 

@@ -10,9 +10,10 @@ from gymnasium.vector import AutoresetMode
 
 from gpu_vecenv.backend.programs import Call
 from gpu_vecenv.spec.struct import is_single
-from gpu_vecenv.train.fused.act import FusedPolicy
-from gpu_vecenv.train.fused.tile_plan import GROUP_ROWS, Sizes, rollout_program
+from gpu_vecenv.train.fused.act import FusedActor
+from gpu_vecenv.train.fused.tile_plan import GROUP_ROWS, WORKERS, Sizes, rollout_program
 from gpu_vecenv.train.storage.rollout import Rollout
+from gpu_vecenv.train.storage.row_states import RowStates
 
 if TYPE_CHECKING:
     from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
@@ -20,47 +21,50 @@ if TYPE_CHECKING:
 MAX_GROUPS = 4
 """Most groups of a tile; a group is a warp with 16 worlds."""
 
-WORKERS = 4
-"""Groups that share the network of a tile."""
-
 MOST_SHARED = 4
 """With more tiles than so many for each multiprocessor, each group has worlds of its own."""
 
 
-def whole_rollout(env: GpuVectorEnv, rollout: Rollout, fused: FusedPolicy) -> FusedRollout | None:
+def whole_rollout(
+    env: GpuVectorEnv, rollout: Rollout, fused: FusedActor, states: RowStates | None = None
+) -> FusedRollout | None:
     """Return what fills a rollout by one launch, or None if env and policy must be launched in every step.
 
     Args:
         env: vector env without wrappers.
         rollout: the slabs, of all worlds.
         fused: the one policy of the run.
+        states: its states, if it has one.
     """
     fits = is_single(env.env_spec) and env.autoreset_mode is AutoresetMode.SAME_STEP and not fused.sizes.split
-    return FusedRollout(env, rollout, fused) if fits else None
+    return FusedRollout(env, rollout, fused, states) if fits else None
 
 
 class FusedRollout:
-    """Fills the slabs of a rollout by one launch, with the bits of ``FusedPolicy.act()`` and ``env.step()`` in turn.
+    """Fills the slabs of a rollout by one launch, with the bits of ``FusedActor.act()`` and ``env.step()`` in turn.
 
     A CUDA graph can record a call if another call was made before.
     """
 
-    def __init__(self, env: GpuVectorEnv, rollout: Rollout, fused: FusedPolicy) -> None:
+    def __init__(self, env: GpuVectorEnv, rollout: Rollout, fused: FusedActor, states: RowStates | None = None) -> None:
         """Prepare the launch.
 
         Args:
             env: env of single-agent worlds that a lane can hold, in same-step mode; bound to the rollout before the first call.
             rollout: the slabs, of all worlds.
             fused: the policy.
+            states: its states, which the launch reads and overwrites; None for a policy without a state.
         """
         (slabs,) = rollout.groups
         self._env, self._fused, self._steps = env, fused, rollout.num_steps
         self._slabs = slabs
-        sizes = _tiles(fused.sizes, env.num_worlds, fused.multiprocessors, fused.alone)
+        sizes = fused.sizes  # a GRU has one tile
+        if states is None:
+            sizes = _tiles(sizes, env.num_worlds, fused.multiprocessors, fused.alone)
         self._shared_bytes, self._teams = sizes.rollout_memory.shared_bytes, -(-env.num_worlds // sizes.rows)
         self._call = Call(
             rollout_program(sizes, env.layout), slabs.action.device, steps=self._steps, action=slabs.action,
-            log_prob=slabs.log_prob,
+            log_prob=slabs.log_prob, state=None if states is None else states.now,
         )  # fmt: skip
 
     def __call__(self) -> None:

@@ -35,6 +35,9 @@ and the number of rows if those of the actor may be fewer."""
 GROUP_ROWS = 16
 """Rows of a group of 32 lanes in a tile."""
 
+WORKERS = 4
+"""Groups that share the network of a tile, beside the leader."""
+
 STAGES, STAGE_ROWS, MOST_SUMS = 4, 64, 32768
 """Numbers of a team that sums a part of the gradient of a split network: stages, of which some are loaded while another is
 multiplied; rows of a stage; and most sums, 128 for each of 256 lanes."""
@@ -46,13 +49,14 @@ MULTIPROCESSOR_BYTES, BLOCK_BYTES = 228 * 1024, 1024
 """Shared memory of a multiprocessor of Hopper, and what each block takes beside its own."""
 
 
-def _up_to(count: int, multiple: int) -> int:
+def up_to(count: int, multiple: int) -> int:
+    """Return the least multiple that is not below a count."""
     return -(-count // multiple) * multiple
 
 
-def _stride(columns: int) -> int:
+def stride(columns: int) -> int:
     """Return the numbers between two rows of a tile: an odd number of 16 bytes, so that eight rows lie in different banks."""
-    return (_up_to(columns, 8) // 8 | 1) * 8
+    return (up_to(columns, 8) // 8 | 1) * 8
 
 
 class Memory(NamedTuple):
@@ -115,6 +119,21 @@ class Sizes:
     """Groups that share the columns of a tile in a rollout, beside one that steps the worlds; 0: each group has its own rows."""
 
     @property
+    def num_networks(self) -> int:
+        """Networks that blocks learn for: actor and critic."""
+        return 2
+
+    @property
+    def num_layers(self) -> int:
+        """Pairs of weights and biases that a kernel which acts reads."""
+        return len(self.hidden) + 1
+
+    @property
+    def tile_rows(self) -> int:
+        """Rows of a minibatch in a tile."""
+        return self.rows
+
+    @property
     def lanes(self) -> int:
         """Lanes of a block."""
         return 32 * (self.workers + 1 if self.workers else self.rows // GROUP_ROWS)
@@ -133,7 +152,7 @@ class Sizes:
     @property
     def widths(self) -> list[int]:
         """Columns of the hidden layers in memory."""
-        return [_up_to(size, 16) for size in self.hidden]
+        return [up_to(size, 16) for size in self.hidden]
 
     @property
     def strides(self) -> list[int]:
@@ -141,8 +160,8 @@ class Sizes:
 
         The first layer has high parts of weights for both parts of features, then low parts.
         """
-        first = _up_to(2 * self.features, 16) + _up_to(self.features, 16)
-        return [0, _stride(first), *map(_stride, self.widths)]
+        first = up_to(2 * self.features, 16) + up_to(self.features, 16)
+        return [0, stride(first), *map(stride, self.widths)]
 
     @property
     def first_halves(self) -> int:
@@ -157,9 +176,9 @@ class Sizes:
 
     def network(self, outputs: int) -> Network:
         """Return a network with some outputs in the memory of a block."""
-        columns, rows = _up_to(outputs, 8), _up_to(outputs, 16)
+        columns, rows = up_to(outputs, 8), up_to(outputs, 16)
         halves = self.weights_at[-1] + (rows + columns) * self.strides[-1]  # the last layer has high parts and low parts
-        gradient_tiles, units = [0], [_up_to(self.features, 16), *self.widths, rows]
+        gradient_tiles, units = [0], [up_to(self.features, 16), *self.widths, rows]
         for below, width in pairwise(units):
             count = 1
             while width // 16 % count or width // count * below > MOST_SUMS:
@@ -170,12 +189,12 @@ class Sizes:
     @property
     def feature_stride(self) -> int:
         """Numbers between two rows of features, which have high parts, then low parts."""
-        return _stride(_up_to(2 * self.features, 16))
+        return stride(up_to(2 * self.features, 16))
 
     @property
     def delta_stride(self) -> int:
         """Numbers between two rows of derivatives by the outputs."""
-        return _stride(_up_to(self.outputs, 16))
+        return stride(up_to(self.outputs, 16))
 
     @property
     def output_stride(self) -> int:
@@ -206,7 +225,7 @@ class Sizes:
     def update_memory(self) -> Memory:
         """Memory of a block of an update: the network, tiles of features, units and derivatives, outputs of a tile, settings."""
         network, rows = self.network(self.outputs), self.rows
-        prefetch = _up_to(network.floats + rows * self.output_stride, 4)  # on a multiple of 16 bytes
+        prefetch = up_to(network.floats + rows * self.output_stride, 4)  # on a multiple of 16 bytes
         floats = prefetch + rows * self.staged_floats + ctypes.sizeof(SETTINGS.form) // 4
         places = {"OUTPUTS": network.floats, "PREFETCH": prefetch}
         if self.split:
@@ -220,12 +239,12 @@ class Sizes:
 
     def array_widths(self, network: Network) -> list[tuple[int, int]]:
         """Return the columns of the layer below and of the layer itself in the arrays of a split network, for each layer."""
-        return list(pairwise((_up_to(self.features, 16), *self.widths, network.rows)))
+        return list(pairwise((up_to(self.features, 16), *self.widths, network.rows)))
 
     @property
     def units_at(self) -> list[int]:
         """First number of the units of each layer in the tiles of an update: features, then units and derivatives by layer."""
-        tiles = (2 * self.rows * _stride(width) for width in self.widths)
+        tiles = (2 * self.rows * stride(width) for width in self.widths)
         return [0, *accumulate(tiles, initial=self.rows * self.feature_stride)]
 
     @property
@@ -244,7 +263,7 @@ class Sizes:
     @property
     def worker_units_at(self) -> list[int]:
         """First number of the units of each hidden layer but the last one in the memory of specialised warps, and behind them."""
-        return [0, *accumulate((self.rows * _stride(width) for width in self.widths[:-1]), initial=0)]
+        return [0, *accumulate((self.rows * stride(width) for width in self.widths[:-1]), initial=0)]
 
     @property
     def rollout_memory(self) -> Memory:
@@ -269,12 +288,12 @@ class Sizes:
     @property
     def array_columns(self) -> int:
         """Columns of a network's arrays between kernels: units and derivatives of hidden layers, derivatives by the outputs."""
-        return self.arrays_at[-1] + _up_to(self.outputs, 16)
+        return self.arrays_at[-1] + up_to(self.outputs, 16)
 
     @property
     def stash_columns(self) -> int:
         """Columns of all arrays between kernels: features, and the arrays of the actor and of the critic."""
-        return _up_to(self.features, 16) + 2 * self.array_columns
+        return up_to(self.features, 16) + 2 * self.array_columns
 
     @property
     def num_gradient_tiles(self) -> int:
@@ -313,7 +332,7 @@ class Sizes:
             "FEATURES": self.features, "LAYERS": len(self.hidden), "SPLIT": int(self.split), "OUTPUTS": self.outputs,
             "ENTRIES": self.entries, "ROWS": self.rows, "WORKERS": self.workers,
             **{name.upper(): number for number, name in enumerate(ACTIVATIONS)}, "ACTIVATION": self.activation.upper(),
-            "UNITS": [self.features, *self.hidden, *nothing], "WIDTHS": [_up_to(self.features, 16), *self.widths, *nothing],
+            "UNITS": [self.features, *self.hidden, *nothing], "WIDTHS": [up_to(self.features, 16), *self.widths, *nothing],
             "WEIGHT_STRIDES": self.strides, "WEIGHTS_AT": self.weights_at, "BIASES_AT": [0, *accumulate(self.widths, initial=0)],
             "COLUMNS_AT": self.columns_at, "UNITS_AT": self.units_at,
             "WORKER_UNITS_AT": self.worker_units_at, "ARRAYS_AT": self.arrays_at,
@@ -321,12 +340,12 @@ class Sizes:
             "NETWORK_FLOATS": [network.floats for network in networks],
             "GRADIENT_TILES": [network.gradient_tiles for network in networks],
             "WEIGHT_COLUMNS": [self.weight_columns(self.outputs), self.weight_columns(1)],
-            "FEATURE_COLUMNS": _up_to(2 * self.features, 16), "FEATURE_STRIDE": self.feature_stride,
+            "FEATURE_COLUMNS": up_to(2 * self.features, 16), "FEATURE_STRIDE": self.feature_stride,
             "OUTPUT_STRIDE": self.output_stride, "DELTA_STRIDE": self.delta_stride, "LAST_CHUNK": self.last_chunk,
             "REGISTER_ENTRIES": self.register_entries, "FEATURES_IN_REGISTERS": int(self.holds_features),
             "STAGED_FEATURES": self.staged_features, "STAGED_FLOATS": self.staged_floats, "SPREADS": self.spreads,
             "TWO_COUNTS": int(self.may_lack_choice), "ACTOR_COLUMNS": self.actor_columns, "CRITIC_COLUMNS": self.critic_columns,
-            "ARRAY_COLUMNS": self.array_columns, "STAGES": STAGES, "STAGE_ROWS": STAGE_ROWS,
+            "GRU_COLUMNS": 0, "ARRAY_COLUMNS": self.array_columns, "STAGES": STAGES, "STAGE_ROWS": STAGE_ROWS,
         }  # fmt: skip
 
 
@@ -334,17 +353,22 @@ class Sizes:
 def update_program(sizes: Sizes) -> Program:
     """Return the kernels of an update for some sizes."""
     kernel = KERNEL_FOLDER / "learner" / ("split_gradient.cu" if sizes.split else "gradient.cu")
+    return make_program("updates", kernel, sizes, sizes.update_memory, UPDATE_ARGS, optimiser_macros())
+
+
+def optimiser_macros() -> dict[str, Any]:
+    """Return the macros of the kernels behind a gradient."""
     macros: dict[str, Any] = {"REDUCED": REDUCED, "ADAM_COLUMNS": ADAM_COLUMNS}
     for name, beta in zip(("M", "V"), BETAS, strict=True):
         exact = Decimal(str(beta))  # as a float, its rest and its logarithm would lose digits
         macros |= {f"{name}_DECAY": f"{exact}f", f"{name}_SHARE": f"{1 - exact}f", f"LOG_{name}_DECAY": float(exact.ln())}
-    return _program("updates", kernel, sizes, sizes.update_memory, UPDATE_ARGS, macros)
+    return macros
 
 
 @functools.cache
 def act_program(sizes: Sizes) -> Program:
     """Return the kernels that act and compute values for some sizes."""
-    return _program("fused policy", KERNEL_FOLDER / "learner" / "act.cu", sizes, sizes.act_memory, ACT_ARGS, {})
+    return make_program("fused policy", KERNEL_FOLDER / "learner" / "act.cu", sizes, sizes.act_memory, ACT_ARGS, {})
 
 
 def rollout_program(sizes: Sizes, layout: Layout) -> Program:
@@ -356,12 +380,13 @@ def rollout_program(sizes: Sizes, layout: Layout) -> Program:
     """
     kernel, name = KERNEL_FOLDER / "learner" / "rollout.cu", f"rollouts of {layout.spec.name}"
     macros = {"BY_WORLD": int(bool(layout.per_world)), **layout.sizes}
-    program = _program(name, kernel, sizes, sizes.rollout_memory, rollout_args(layout), macros)
+    program = make_program(name, kernel, sizes, sizes.rollout_memory, rollout_args(layout), macros)
     constants = tuple(constant for constant in program.constants if constant[0] != "MASKED")  # a macro of the env's headers
     return replace(program, constants=constants, resident=2, env=layout.spec)
 
 
-def _program(name: str, kernel: Path, sizes: Sizes, memory: Memory, args: Struct, macros: Mapping[str, Any]) -> Program:
+def make_program(name: str, kernel: Path, sizes: Sizes, memory: Memory, args: Struct, macros: Mapping[str, Any]) -> Program:
+    """Return a program for some sizes of networks, with further macros."""
     constants = {**sizes.macros, **memory.macros, **macros}
     if sizes.choices is not None:
         mask_first = sizes.mask_first or (-1,) * sizes.entries

@@ -10,15 +10,16 @@ from torch import Tensor
 from gpu_vecenv.train.algorithms.masked_adam import MaskedAdam
 from gpu_vecenv.train.algorithms.ppo_backend import Backend
 from gpu_vecenv.train.algorithms.schedules import DeviceScalars
-from gpu_vecenv.train.algorithms.shuffle import choose, shuffle_samples
+from gpu_vecenv.train.algorithms.shuffle import Transitions, choose, shuffle_samples
 from gpu_vecenv.train.config import PPOConfig
 from gpu_vecenv.train.errors import ConfigError
-from gpu_vecenv.train.fused.act import FusedPolicy
+from gpu_vecenv.train.fused.act import FusedActor, FusedPolicy
 from gpu_vecenv.train.fused.eligibility import require_fused
 from gpu_vecenv.train.fused.kernels import UpdateKernels, is_addressed_by_rows, slab
 from gpu_vecenv.train.fused.split import SplitKernels
 from gpu_vecenv.train.fused.update_ends import UpdateEnds
-from gpu_vecenv.train.policies.contract import Inputs, Observation, Policy
+from gpu_vecenv.train.policies.actor_critic import ActorCritic
+from gpu_vecenv.train.policies.contract import Actor, Inputs, Observation, Policy
 from gpu_vecenv.train.returns.minibatch_moments import minibatch_moments
 from gpu_vecenv.train.returns.moments import moments
 from gpu_vecenv.train.returns.scan import Advantages
@@ -49,24 +50,29 @@ class FusedBackend(Backend):
         """
         super().__init__(policy, config, adam, shuffles, factor)
         self.sizes = require_fused(policy, shuffles.device)
-        # A policy that fits is an ActorCritic.
-        self.fused = FusedPolicy(policy, self.sizes, shuffles.device, alone=not shares_gpu)  # type: ignore[arg-type]
+        self.fused = self.new_actor(alone=not shares_gpu)
         self.largest = self.fused.largest
         self._kernels: UpdateKernels | None = None
 
-    def actor(self) -> FusedPolicy:
+    def new_actor(self, alone: bool) -> FusedActor:
+        """Return what acts; ``alone``: no other run uses the GPU."""
+        policy = cast(ActorCritic, self.policy)  # as a policy that fits is one
+        return FusedPolicy(policy, self.sizes, self.shuffles.device, alone)
+
+    def actor(self) -> Actor:
         """See ``Algorithm.actor()``."""
-        return self.fused
+        return cast(Actor, self.fused)
 
     def renew_log_prob(self, samples: Samples) -> None:
         """See ``Backend.renew_log_prob()``."""
         mask = None if samples.mask is None else samples.mask[:-1]
-        samples.log_prob.copy_(self.fused.log_prob(Inputs(_rows(samples.obs)[:-1], mask), samples.action))
+        samples.log_prob.copy_(cast(FusedPolicy, self.fused).log_prob(Inputs(_rows(samples.obs)[:-1], mask), samples.action))
 
     def values(self, samples: Samples, final: bool) -> tuple[Tensor, Tensor | None]:
         """See ``Backend.values()``."""
-        value = self.fused.values(_rows(samples.obs))
-        return value, self.fused.values(_rows(cast(Observation, samples.final_obs)), samples.timed_out) if final else None
+        fused = cast(FusedPolicy, self.fused)
+        value = fused.values(_rows(samples.obs))
+        return value, fused.values(_rows(cast(Observation, samples.final_obs)), samples.timed_out) if final else None
 
     @torch.no_grad()
     def learn(self, samples: Samples, scalars: DeviceScalars, estimates: Advantages) -> Tensor:
@@ -90,10 +96,11 @@ class FusedBackend(Backend):
         """
         config = self.config
         kernels.call.set(numbers=numbers)
-        transitions, number = choose(samples.valid.flatten(), samples.all_valid), 0
-        shuffled = shuffle_samples(transitions, config.num_minibatches, self.shuffles, 1, config.num_epochs)
-        choice = None if samples.choice is None else samples.choice.flatten()
-        normal = minibatch_moments(numbers[:, 2], shuffled, choice) if config.normalize_advantages == "minibatch" else None
+        shuffled, number = shuffle_samples(self.places(samples), config.num_minibatches, self.shuffles, 1, config.num_epochs), 0
+        normal = None
+        if config.normalize_advantages == "minibatch":
+            choice = None if samples.choice is None else samples.choice.flatten()
+            normal = minibatch_moments(numbers[:, 2], self.transitions(samples, shuffled), choice)
         for epoch in range(config.num_epochs):
             for minibatch in range(config.num_minibatches):
                 if normal is not None:
@@ -103,13 +110,31 @@ class FusedBackend(Backend):
                 kernels.step(epoch, number, minibatch == config.num_minibatches - 1)
                 number += 1
 
+    def places(self, samples: Samples) -> Transitions:
+        """Return what an epoch shuffles into minibatches."""
+        return choose(samples.valid.flatten(), samples.all_valid)
+
+    def transitions(self, samples: Samples, shuffled: Tensor) -> Tensor:
+        """Return the transitions of minibatches, int32 (E, M, b), of what was shuffled; -1 for those that fill one up."""
+        return shuffled
+
+    def new_kernels(self, samples: Samples) -> UpdateKernels:
+        """Return the kernels for samples of this size."""
+        rows = -(-samples.valid.numel() // self.config.num_minibatches)
+        make = SplitKernels if self.sizes.split else UpdateKernels
+        return make(cast(ActorCritic, self.policy), self.sizes, self.config, self.adam, rows, self.fused.alone)
+
     def _prepared(self, samples: Samples, scalars: DeviceScalars) -> UpdateKernels:
         """Return the kernels, which point to samples, settings and weights."""
+        kernels = self.prepared(samples)
+        kernels.call.set(entropy_coef=scalars.entropy_coef, clip_coef=scalars.clip_coef)
+        return kernels
+
+    def prepared(self, samples: Samples) -> UpdateKernels:
+        """Return the kernels, which point to samples and weights."""
         obs = _rows(samples.obs)
         if self._kernels is None:
-            rows = -(-samples.valid.numel() // self.config.num_minibatches)
-            make = SplitKernels if self.sizes.split else UpdateKernels
-            self._kernels = make(self.policy, self.sizes, self.config, self.adam, rows, self.fused.alone)  # type: ignore[arg-type]  # as above
+            self._kernels = self.new_kernels(samples)
         args = self._kernels.args
         # A policy with all agents of a role has views of the slabs, with a gap between steps at most.
         arrays = [x if x is None or is_addressed_by_rows(x) else x.contiguous() for x in (obs, samples.action, samples.mask)]
@@ -117,10 +142,7 @@ class FusedBackend(Backend):
         for name, array in zip(("obs", "action", "mask"), arrays, strict=True):
             if array is not None:
                 setattr(args, name, slab(array))
-        self._kernels.call.set(
-            samples_per_step=samples.valid.shape[1], choice=samples.choice, entropy_coef=scalars.entropy_coef,
-            clip_coef=scalars.clip_coef,
-        )  # fmt: skip
+        self._kernels.call.set(samples_per_step=samples.valid.shape[1], choice=samples.choice)
         self._kernels.begin()
         return self._kernels
 

@@ -16,11 +16,15 @@ if TYPE_CHECKING:
     from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
 
 
-def whole_rollout(env: GpuVectorEnv, rollout: Rollout, actors: Mapping[str, Actor]) -> Callable[[], None] | None:
+def whole_rollout(
+    env: GpuVectorEnv, rollout: Rollout, actors: Mapping[str, Actor], rows: Mapping[str, PolicyRows]
+) -> Callable[[], None] | None:
     """Return what fills a rollout at once, or None if env and actors must be called in every step."""
-    first, *further = actors.values()
-    make = getattr(first, "whole_rollout", None)
-    return None if further or make is None or as_wrapped(env) else make(env, rollout)
+    (name, first), *further = actors.items()
+    make, states = getattr(first, "whole_rollout", None), rows[name].states
+    if further or make is None or as_wrapped(env):
+        return None
+    return make(env, rollout) if states is None else make(env, rollout, states)  # type: ignore[no-any-return]
 
 
 class Collector:

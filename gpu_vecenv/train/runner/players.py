@@ -52,7 +52,7 @@ class Players:
         acting = {name: (actors or policies)[name] for name in rows}
         for name, own in rows.items():
             own.keep_states(policies[name].state_shape)
-        self.collector = Collector(env, rollout, acting, rows, whole_rollout(env, rollout, acting))
+        self.collector = Collector(env, rollout, acting, rows, whole_rollout(env, rollout, acting, rows))
         everyone = {role: [Members(role, 0, count)] for role, count in env.role_counts.items()}
         self.roles = policy_rows(rollout, env.layout.groups, dict(env.role_rows), env.num_worlds, everyone)
 

@@ -198,7 +198,7 @@ class RunState:
         self.actors = self._in_place({name: algorithm.actor() for name, algorithm in self.algorithms.items()})
         players = {name: algorithm.evaluation_actor() for name, algorithm in self.algorithms.items()}
         self.evaluation_actors = self._in_place(players)
-        self.collector = Collector(env, rollout, self.actors, self.rows, whole_rollout(env, rollout, self.actors))
+        self.collector = Collector(env, rollout, self.actors, self.rows, whole_rollout(env, rollout, self.actors, self.rows))
         self.episodes = {
             name: EpisodeStats(rows.shape, agents=[span.agents for span in rows.spans]).to(device)
             for name, rows in self.rows.items()

@@ -19,6 +19,7 @@ from gpu_vecenv.backend.programs import program_options
 from gpu_vecenv.backend.source import kernel_source
 from gpu_vecenv.train.fused import act
 from gpu_vecenv.train.fused.eligibility import require_fused
+from gpu_vecenv.train.fused.recurrent_plan import RecurrentSizes, recurrent_act_program, recurrent_update_program
 from gpu_vecenv.train.fused.tile_plan import Sizes, act_program, rollout_program, update_program
 from gpu_vecenv.train.policies.contract import Inputs
 from tests.kernels.nvrtc import compile_text
@@ -107,6 +108,13 @@ SIZES = [
 ]
 
 
+GRUS = [
+    RecurrentSizes(4, (64,), "tanh", 2, (2,)),
+    RecurrentSizes(17, (128,), "tanh", 6, None),
+    RecurrentSizes(71, (45,), "tanh", 42, (21, 21), (0, -1)),
+]
+
+
 WAIT, START = "griddepcontrol.wait", "griddepcontrol.launch_dependents"
 """Instructions that wait for the previous kernel, and let the next one start."""
 
@@ -127,6 +135,17 @@ def test_kernels_compile_for_cuda_without_local_memory(make, sizes, arch):
     ptx = compile_text(kernel_source(program), arch, *program_options(program))
     assert sorted(re.findall(r"\.entry (\w+)", ptx)) == entries(make, sizes)
     assert ".local" not in ptx and "mma.sync" in ptx
+
+
+@pytest.mark.parametrize("arch", [pytest.param(80, marks=pytest.mark.slow), 90])
+@pytest.mark.parametrize("sizes", [GRUS[0], *(pytest.param(sizes, marks=pytest.mark.slow) for sizes in GRUS[1:])], ids=str)
+def test_kernels_of_a_gru_compile_for_cuda_without_local_memory(sizes, arch):
+    found = []
+    for program in (recurrent_update_program(sizes), recurrent_act_program(sizes.acting)):
+        ptx = compile_text(kernel_source(program), arch, *program_options(program))
+        assert ".local" not in ptx and "mma.sync" in ptx
+        found += re.findall(r"\.entry (\w+)", ptx)
+    assert sorted(found) == ["gv_adam", "gv_gru_act", "gv_gru_gradient", "gv_gru_sums", "gv_reduce", "gv_walk"]
 
 
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
@@ -156,6 +175,7 @@ def test_a_gradient_lets_the_next_kernel_start_after_its_last_product():
         Sizes(4, (64, 64), "tanh", 2, (2,), rows=16),
         Sizes(4, (32,), "relu", 2, (2,), rows=64),
         Sizes(4, (64, 64), "tanh", 2, (2,), rows=16, workers=4),
+        GRUS[0].acting,
     ],
     ids=str,
 )

@@ -15,6 +15,7 @@ from gpu_vecenv import TIME_LIMIT, EnvSpec, Field, Metric, Role
 from gpu_vecenv.train import NetworkConfig, PPOConfig, TrainConfig, Trainer
 from gpu_vecenv.train.fused.act import FusedPolicy
 from gpu_vecenv.train.fused.eligibility import require_fused
+from gpu_vecenv.train.fused.recurrent_act import FusedRecurrentPolicy
 from gpu_vecenv.train.fused.rollout import whole_rollout
 from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
 from tests.devices import DEVICES
@@ -56,13 +57,15 @@ def rollouts(env_id, device, whole, num_envs=WORLDS, env_kwargs=None, network=No
     device = torch.device(trainer.env.device)
     seen = 3.0 * torch.randn(1, 9, trainer.env.single_observation_space.shape[-1])
     policy.observe(seen.to(device), torch.ones(1, 9, dtype=torch.bool, device=device))
-    fused = FusedPolicy(policy, require_fused(policy, device), device)
+    kind = FusedPolicy if policy.state_shape is None else FusedRecurrentPolicy
+    fused, states = kind(policy, require_fused(policy, device), device), trainer.parts.rows["agent"].states
     collector.step_views = [(fused, views) for _, views in collector.step_views]
-    collector.whole = whole_rollout(trainer.env, trainer.parts.rollout, fused) if whole else None
+    collector.whole = whole_rollout(trainer.env, trainer.parts.rollout, fused, states) if whole else None
     collector.collect()
     first = trainer.parts.rollout.groups[0].log_prob.clone()
     collector.collect()
-    return first, trainer.parts.rollout, trainer.env.get_state()
+    state = dict(trainer.env.get_state())
+    return first, trainer.parts.rollout, state if states is None else {**state, "policy": states.now, "first": states.first}
 
 
 def require_equal(one, other):
@@ -133,6 +136,28 @@ def test_a_crew_has_the_bits_of_single_steps(env_id, network):
     torch.manual_seed(0)
     other = rollouts(env_id, "cpu", True, 13, given, sizes)
     require_equal(other, one)
+
+
+@pytest.mark.parametrize(("env_id", "units"), [("WarpCartPole-v1", 64), ("WarpPendulum-v1", 37), ("Wide-v0", 96)])
+def test_one_launch_with_a_memory_has_the_bits_of_single_steps(env_id, units):
+    """States, too; those of episodes that ended are forgotten, as are all of Pendulum, whose last step ends its episodes."""
+    given, network = given_for(env_id, 21) | {"max_episode_steps": 20}, NetworkConfig((), memory="gru", memory_size=units)
+    torch.manual_seed(0)
+    one = rollouts(env_id, "cpu", False, 21, given, network)
+    torch.manual_seed(0)
+    require_equal(rollouts(env_id, "cpu", True, 21, given, network), one)
+    assert (one[2]["policy"].abs().max() > 0.1) == (env_id != "WarpPendulum-v1")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("worlds", [WORLDS, 5000])
+@pytest.mark.parametrize("env_id", CASES)
+def test_one_launch_with_a_memory_has_the_bits_of_single_steps_on_a_gpu(env_id, worlds):
+    given, network = given_for(env_id, worlds), NetworkConfig((), memory="gru", memory_size=64 if worlds == WORLDS else 128)
+    torch.manual_seed(0)
+    one = rollouts(env_id, "cuda:0", False, worlds, given, network)
+    torch.manual_seed(0)
+    require_equal(rollouts(env_id, "cuda:0", True, worlds, given, network), one)
 
 
 @pytest.mark.gpu
