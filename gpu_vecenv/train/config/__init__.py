@@ -1,6 +1,6 @@
 """Options of a run, and presets of them.
 
-Reading order: ``run``, ``algorithms``, ``ppo``, ``network``, ``policy``, ``presets``, ``checks``, ``text``.
+Reading order: ``run``, ``algorithms``, ``ppo``, ``pqn``, ``network``, ``policy``, ``presets``, ``checks``, ``text``.
 """
 
 from gpu_vecenv.train.config.algorithms import AlgorithmConfig, Storage, bootstraps, register_algorithm
@@ -8,6 +8,7 @@ from gpu_vecenv.train.config.checks import from_options, require_threads
 from gpu_vecenv.train.config.network import NetworkConfig
 from gpu_vecenv.train.config.policy import PolicyConfig
 from gpu_vecenv.train.config.ppo import PPOConfig
+from gpu_vecenv.train.config.pqn import PQNConfig
 from gpu_vecenv.train.config.presets import PRESETS, AlgorithmPreset, Preset, import_env
 from gpu_vecenv.train.config.run import CONFIG_FILE, Precision, ResolvedConfig, TrainConfig, read_yaml, resolve, resolve_new
 from gpu_vecenv.train.config.small_tag import SMALL_GRID_TAG, SMALL_TAG
@@ -21,6 +22,7 @@ __all__ = [
     "AlgorithmPreset",
     "NetworkConfig",
     "PPOConfig",
+    "PQNConfig",
     "PolicyConfig",
     "Precision",
     "Preset",
