@@ -11,6 +11,7 @@ from dispatched import HostReads
 from ways import WAYS
 
 import tests.roles  # noqa: F401  (registers Whisper)
+from gpu_vecenv.cli.main import main
 from gpu_vecenv.train import (
     ConfigError,
     NetworkConfig,
@@ -24,6 +25,7 @@ from gpu_vecenv.train import (
 )
 from gpu_vecenv.train.algorithms.masked_adam import MaskedAdam
 from gpu_vecenv.train.algorithms.masked_radam import MaskedRAdam
+from gpu_vecenv.train.config import PRESETS
 from tests.devices import DEVICES
 
 NETWORK = NetworkConfig((8,), "tanh", layer_norm=True)
@@ -299,6 +301,17 @@ def test_agents_learn_the_right_choices_under_masks(mixing, tmp_path):
 
 
 # ---- options ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_command_line_trains_with_its_options_and_the_preset(tmp_path, capsys):
+    line = "train WarpCartPole-v1 --num-envs 4 --device cpu --total-steps 128 --algorithm pqn --pqn num_minibatches=2 mixing=vdn"
+    assert main([*line.split(), "--network", "hidden_sizes=[8]", "--out", str(tmp_path / "run")]) == 0, capsys.readouterr().err
+    assert "pqn: options left out are its preset for WarpCartPole-v1" in capsys.readouterr().out
+    saved = TrainConfig.of_run(tmp_path / "run")
+    preset = PRESETS["WarpCartPole-v1"].algorithms["pqn"].options
+    assert saved.options_of("agent") == dataclasses.replace(preset, num_minibatches=2, mixing="vdn")
+    assert saved.network == dataclasses.replace(PQNConfig.network, hidden_sizes=(8,))
+    assert evaluate(tmp_path / "run", episodes=2, device="cpu").episodes == 2
 
 
 @pytest.mark.parametrize(
