@@ -21,6 +21,7 @@ from gpu_vecenv.train import (
     TrainConfig,
     Trainer,
     evaluate,
+    export_policy,
     train_many,
 )
 from gpu_vecenv.train.algorithms.masked_adam import MaskedAdam
@@ -312,6 +313,29 @@ def test_the_command_line_trains_with_its_options_and_the_preset(tmp_path, capsy
     assert saved.options_of("agent") == dataclasses.replace(preset, num_minibatches=2, mixing="vdn")
     assert saved.network == dataclasses.replace(PQNConfig.network, hidden_sizes=(8,))
     assert evaluate(tmp_path / "run", episodes=2, device="cpu").episodes == 2
+    assert export_policy(tmp_path / "run", tmp_path / "agent.pt2").exists()
+
+
+def test_ppo_learns_with_layer_norms_and_a_module_does_not_take_the_option():
+    config = TrainConfig("WarpCartPole-v1", num_envs=4, total_steps=64, device="cpu", network=NETWORK)
+    config = dataclasses.replace(config, ppo=PPOConfig(num_steps=8, num_minibatches=2))
+    with contextlib.closing(Trainer(config, quiet=True)) as trainer:
+        norm = trainer.policies["agent"].network.actor_layers[1]
+        before = norm.weight.clone()
+        trainer.train()
+        assert isinstance(norm, torch.nn.LayerNorm) and not torch.equal(norm.weight, before)
+    module = QModule()
+    with pytest.raises(ConfigError, match="network.layer_norm: expected none, as each policy has a module"):
+        Trainer(dataclasses.replace(config, network=NetworkConfig(layer_norm=True)), quiet=True, networks={"agent": module})
+
+
+class QModule(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 2)
+
+    def forward(self, obs):
+        return self.layer(obs), self.layer(obs)[:, 0]
 
 
 @pytest.mark.parametrize(
