@@ -71,6 +71,11 @@ def require_places(places: int, where: str) -> None:
 Make = Callable[..., Any]
 """``make(policy, options, setup)`` returns an ``Algorithm``, see ``algorithms/contract.py``."""
 
+MakePolicy = Callable[..., Any]
+"""``make_policy(name, group, seed, network, options, module, learns, world)`` returns a ``Policy`` on the CPU, see
+``make_policy()`` in ``policies/build.py``, which has the same arguments but for ``normalize_observations`` in place of the
+algorithm's options."""
+
 Memory = Callable[..., tuple[int, int]]
 """``memory(policy, options, setup)`` returns bytes that last and the most bytes that an update takes at a time."""
 
@@ -82,9 +87,10 @@ class Registered:
     config_class: type[AlgorithmConfig]
     make: Make | str
     memory: Memory | str | None = None
+    policy: MakePolicy | str | None = None
 
     def part(self, name: str) -> Any:
-        """Return ``make`` or ``memory``."""
+        """Return ``make``, ``memory`` or ``policy``."""
         value = getattr(self, name)
         if isinstance(value, str):
             module, _, attribute = value.partition(":")
@@ -97,7 +103,11 @@ ALGORITHMS: dict[str, Registered] = {}
 
 
 def register_algorithm(
-    name: str, config_class: type[AlgorithmConfig], make: Make | str, memory: Memory | str | None = None
+    name: str,
+    config_class: type[AlgorithmConfig],
+    make: Make | str,
+    memory: Memory | str | None = None,
+    policy: MakePolicy | str | None = None,
 ) -> None:
     """Make an algorithm available as ``TrainConfig.algorithm`` and ``PolicyConfig.algorithm``.
 
@@ -110,6 +120,8 @@ def register_algorithm(
         make: ``make(policy, options, setup)`` returns the ``Algorithm`` of a policy.
         memory: ``memory(policy, options, setup)`` returns the bytes of what it keeps beside the policy and the most bytes that an
             update takes at a time, for ``gpu-vecenv memory``; None counts neither.
+        policy: ``policy(name, group, seed, network, options, module, learns, world)`` returns the ``Policy`` of an algorithm that
+            needs one of its own, also for evaluations and exports; None: the network of ``NetworkSpec`` with its distribution.
 
     Raises:
         ConfigError: the name is taken by another algorithm, or ``config_class`` is no such dataclass.
@@ -122,7 +134,7 @@ def register_algorithm(
             f"register_algorithm: expected options of {name!r} in a dataclass derived from AlgorithmConfig, with the fields "
             f"num_steps and normalize_observations, got {config_class.__name__}"
         )
-    new = Registered(config_class, make, memory)
+    new = Registered(config_class, make, memory, policy)
     if ALGORITHMS.setdefault(name, new) != new:
         raise ConfigError(f"register_algorithm: expected a new name, got {name!r}, which is registered")
 
