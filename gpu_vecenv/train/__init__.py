@@ -48,11 +48,13 @@ with collector_paused():
     from gpu_vecenv.train.runner.measure import Evaluation
     from gpu_vecenv.train.runner.one_of_many import RunResult
     from gpu_vecenv.train.runner.trainer import Trainer
+    from gpu_vecenv.train.storage.replay import Batch, Replay, replay_bytes
     from gpu_vecenv.train.storage.samples import Samples
 
 __all__ = [
     "Algorithm",
     "AlgorithmConfig",
+    "Batch",
     "Callback",
     "CallbackError",
     "CheckpointError",
@@ -71,6 +73,7 @@ __all__ = [
     "PolicyConfig",
     "PolicyMapError",
     "Preset",
+    "Replay",
     "Run",
     "RunExistsError",
     "RunGoneError",
@@ -91,6 +94,7 @@ __all__ = [
     "plot_curves",
     "register_algorithm",
     "register_network",
+    "replay_bytes",
     "require_same_form",
     "resume_many",
     "train_many",
