@@ -1,6 +1,7 @@
 """Options of a run, and presets of them.
 
-Reading order: ``run``, ``algorithms``, ``ppo``, ``network``, ``policy``, ``presets``, ``checks``, ``text``.
+Reading order: ``run``, ``algorithms``, ``ppo``, ``off_policy``, ``sac``, ``td3``, ``network``, ``policy``, ``presets``,
+``checks``, ``text``.
 """
 
 from gpu_vecenv.train.config.algorithms import AlgorithmConfig, Storage, bootstraps, register_algorithm
@@ -10,7 +11,9 @@ from gpu_vecenv.train.config.policy import PolicyConfig
 from gpu_vecenv.train.config.ppo import PPOConfig
 from gpu_vecenv.train.config.presets import PRESETS, Preset, import_env
 from gpu_vecenv.train.config.run import CONFIG_FILE, Precision, ResolvedConfig, TrainConfig, read_yaml, resolve, resolve_new
+from gpu_vecenv.train.config.sac import SACConfig
 from gpu_vecenv.train.config.small_tag import SMALL_GRID_TAG, SMALL_TAG
+from gpu_vecenv.train.config.td3 import DDPGConfig, TD3Config
 
 __all__ = [
     "CONFIG_FILE",
@@ -18,13 +21,16 @@ __all__ = [
     "SMALL_GRID_TAG",
     "SMALL_TAG",
     "AlgorithmConfig",
+    "DDPGConfig",
     "NetworkConfig",
     "PPOConfig",
     "PolicyConfig",
     "Precision",
     "Preset",
     "ResolvedConfig",
+    "SACConfig",
     "Storage",
+    "TD3Config",
     "TrainConfig",
     "bootstraps",
     "from_options",
