@@ -1,4 +1,4 @@
-"""The bundled multi-agent PPO trainer.
+"""The bundled multi-agent trainer.
 
 Reading order: ``config``; ``policies/contract.py`` and ``algorithms/contract.py``, the calls between rooms;
 ``runner/iteration.py``, which makes them; then ``storage``, ``policies``, ``algorithms``, ``returns``, the rest of ``runner``,
@@ -13,6 +13,7 @@ with collector_paused():
     from gpu_vecenv.train.algorithms.noise import Noise
     from gpu_vecenv.train.config import (
         AlgorithmConfig,
+        AlgorithmPreset,
         DDPGConfig,
         NetworkConfig,
         PolicyConfig,
@@ -57,6 +58,7 @@ with collector_paused():
 __all__ = [
     "Algorithm",
     "AlgorithmConfig",
+    "AlgorithmPreset",
     "Batch",
     "Callback",
     "CallbackError",

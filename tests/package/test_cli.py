@@ -214,6 +214,8 @@ def test_help_of_train_shows_the_defaults_of_each_env(capsys):
     text = help_of("train", capsys)
     names = [*PRESETS, "Other-v0"]
     for field in dataclasses.fields(Preset):
+        if field.name == "algorithms":
+            continue
         runs = {name: getattr(resolve(TrainConfig(name)), field.name) for name in names}
         if field.name == "env_kwargs":
             words = {name: " ".join(f"{k}={v}" for k, v in run.items()) or "the env's" for name, run in runs.items()}

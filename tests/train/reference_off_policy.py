@@ -10,9 +10,12 @@ ACTIVATIONS = {"tanh": torch.tanh, "relu": torch.relu, "elu": torch.nn.functiona
 
 
 def dense(x, weights, activation):
-    """A feed-forward network of pairs (weight (in, out), bias (out,))."""
-    for i, (weight, bias) in enumerate(weights):
+    """A feed-forward network of layers (weight (in, out), bias (out,)), or with gain and offset of layer normalisation."""
+    for i, (weight, bias, *norm) in enumerate(weights):
         x = x @ weight + bias
+        if norm:
+            mean, var = x.mean(1, keepdim=True), x.var(1, keepdim=True, unbiased=False)
+            x = (x - mean) / (var + 1e-5).sqrt() * norm[0] + norm[1]
         if i < len(weights) - 1:
             x = ACTIVATIONS[activation](x)
     return x
@@ -36,15 +39,24 @@ class Adam:
 
 
 def actor_weights(network):
-    """Weights of a policy's network as pairs, float64."""
-    linear = [x for x in network if isinstance(x, torch.nn.Linear)]
-    return [(x.weight.detach().double().t().contiguous(), x.bias.detach().double().clone()) for x in linear]
+    """Weights of a policy's network by layer, float64."""
+    layers = []
+    for x in network:
+        if isinstance(x, torch.nn.Linear):
+            layers.append((x.weight.detach().double().t().contiguous(), x.bias.detach().double().clone()))
+        elif isinstance(x, torch.nn.LayerNorm):
+            layers[-1] += (x.weight.detach().double().clone(), x.bias.detach().double().clone())
+    return layers
 
 
 def critic_weights(critics):
-    """Weights of each critic as pairs, float64."""
-    parts = [x.detach().double() for x in critics.layers]
-    return [[(w[i].clone(), b[i, 0].clone()) for w, b in zip(parts[::2], parts[1::2], strict=True)] for i in range(len(parts[0]))]
+    """Weights of each critic by layer, float64."""
+    parts, size = [x.detach().double() for x in critics.layers], critics.parts_of_layer
+    critic, count = [], len(parts[0])
+    for i in range(count):
+        own = [part[i].clone() if n % size == 0 else part[i, 0].clone() for n, part in enumerate(parts)]
+        critic.append([tuple(own[n : n + size]) for n in range(0, len(own), size)])
+    return critic
 
 
 def flat(networks):

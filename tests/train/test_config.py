@@ -31,7 +31,7 @@ OTHER = {
     "env_kwargs": {"a": 2, "b": [1.5, [True, None]], "c": "1e3", "d": {"e": 1e-300}}, "policy_map": {"tagger[0:2]": "on"},
     "frozen": ("on",), "load_policies": {"on": "x.pt"}, "threads": 2, "schedule_steps": 2**63 - 1, "stagger_starts": True,
     "evaluation_interval": 4, "evaluation_episodes": 5, "stop_at": 1e16, "patience": 6, "best_of": "runner",
-    "keep_checkpoints": 7, "wandb": "yes", "network": NetworkConfig((5, 6), "relu", True, -0.5, True),
+    "keep_checkpoints": 7, "wandb": "yes", "network": NetworkConfig((5, 6), "relu", True, -0.5, True, True),
     "kernels": "torch", "graph": False, "precision": "tf32",
     "algorithm": "mine", "algorithms": {"mine": {"rate": 0.5, "normalize_observations": True}},
     "policies": {"on": PolicyConfig("mine", {"gamma": 0.1}, {"hidden_sizes": [2]}, "cnn", {"mine": {"rate": 0.1}})},

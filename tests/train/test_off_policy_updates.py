@@ -120,7 +120,7 @@ def random_case(kind, seed, monkeypatch):
         options |= {"num_atoms": int(rng.integers(2, 9)), "value_min": -3.0, "value_max": 2.0}
     if rng.random() < 0.4:
         options |= {"priority_exponent": 0.6}
-    options, network = config(**options), NetworkConfig((7, 5), rng.choice(["tanh", "relu", "elu"]))
+    options, network = config(**options), NetworkConfig((7, 5), str(rng.choice(["tanh", "relu", "elu"])), layer_norm=seed % 3 == 1)
     batches = [random_batch(group, rng, size, agents, options.gamma) for _ in range(steps)]
     replay = Batches(batches)
     monkeypatch.setattr(learner, "Replay", lambda *args: replay)
@@ -188,7 +188,7 @@ def test_priorities_are_the_errors_of_rows_and_their_mean_over_agents(by_world, 
         one[tuple(place)] = True
         errors = []
         for critic in critics:
-            reference.critics = [[(x.detach().clone().requires_grad_(), y.detach().clone().requires_grad_()) for x, y in critic]]
+            reference.critics = [[tuple(x.detach().clone().requires_grad_() for x in layer) for layer in critic]]
             reference.critic_adam = Adam(flat(reference.critics[0]), 0.0)
             rows, smooth = Rows(reference.policy, batch._replace(valid=one, weight=torch.ones_like(batch.weight))), noise[0]
             clip = reference.options.target_noise_clip

@@ -9,7 +9,7 @@ from gpu_vecenv.train.config.checks import from_options, require_threads
 from gpu_vecenv.train.config.network import NetworkConfig
 from gpu_vecenv.train.config.policy import PolicyConfig
 from gpu_vecenv.train.config.ppo import PPOConfig
-from gpu_vecenv.train.config.presets import PRESETS, Preset, import_env
+from gpu_vecenv.train.config.presets import PRESETS, AlgorithmPreset, Preset, import_env
 from gpu_vecenv.train.config.run import CONFIG_FILE, Precision, ResolvedConfig, TrainConfig, read_yaml, resolve, resolve_new
 from gpu_vecenv.train.config.sac import SACConfig
 from gpu_vecenv.train.config.small_tag import SMALL_GRID_TAG, SMALL_TAG
@@ -21,6 +21,7 @@ __all__ = [
     "SMALL_GRID_TAG",
     "SMALL_TAG",
     "AlgorithmConfig",
+    "AlgorithmPreset",
     "DDPGConfig",
     "NetworkConfig",
     "PPOConfig",

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.train.config.checks import MAX_INT, from_options, is_name, plain, require
+from gpu_vecenv.train.config.network import NetworkConfig
 from gpu_vecenv.train.errors import ConfigError
 
 
@@ -43,6 +44,8 @@ class AlgorithmConfig:
     """The policy learns by gradients, so a network without weights that learn is refused."""
     kept: ClassVar[tuple[str, ...]] = ("normalize_observations",)
     """Fields that a resumed run keeps, beside ``num_steps``, because the form of its state depends on them."""
+    network: ClassVar[NetworkConfig] = NetworkConfig()
+    """Shape of networks where neither the run nor a preset gives one."""
     saving_memory: ClassVar[tuple[str, ...]] = ("a smaller {}.num_steps",)
     """Advice for a run that does not fit into memory; ``{}`` stands for the name of the algorithm."""
 

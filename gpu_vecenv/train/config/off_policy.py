@@ -20,6 +20,7 @@ from gpu_vecenv.train.config.checks import (
     integer,
     require,
 )
+from gpu_vecenv.train.config.network import NetworkConfig
 from gpu_vecenv.train.config.ppo import MAX_ROLLOUT
 
 MAX_ATOMS = 1_024
@@ -70,6 +71,7 @@ class OffPolicyConfig(AlgorithmConfig):
     """Shift and scale the observations that policies and critics read by running statistics."""
     bootstrap_at_time_limit: bool | None = None
     """Add the value of the final observation when the time limit ends an episode. None asks ``EnvSpec.limit_is_rule``."""
+    network: ClassVar[NetworkConfig] = NetworkConfig((256, 256), "relu")
     needs_gradients: ClassVar[bool] = True
     kept: ClassVar[tuple[str, ...]] = (
         "normalize_observations", "replay_size", "n_steps", "num_atoms", "priority_exponent", "save_replay"

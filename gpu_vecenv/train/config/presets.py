@@ -10,15 +10,44 @@ from typing import Any
 
 from gpu_vecenv.spec.registered import REGISTERED_PRESETS
 from gpu_vecenv.spec.validation import abbreviated
-from gpu_vecenv.train.config.checks import COUNT, LONG_COUNT, Check, check_fields, is_dict_of
+from gpu_vecenv.train.config.algorithms import ALGORITHMS, AlgorithmConfig
+from gpu_vecenv.train.config.checks import COUNT, FLAG, LONG_COUNT, Check, check_fields, is_dict_of, require
 from gpu_vecenv.train.config.network import NetworkConfig
 from gpu_vecenv.train.config.ppo import PPOConfig
 from gpu_vecenv.train.errors import ConfigError
 
 
 @dataclass(frozen=True)
+class AlgorithmPreset:
+    """Values of what a run of an algorithm leaves out."""
+
+    options: AlgorithmConfig | None = None
+    """Options of the algorithm; None: the defaults of its dataclass."""
+    num_envs: int = 64
+    """Number of worlds."""
+    total_steps: int = 500_000
+    """Steps of the run, summed over worlds."""
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+    """Shape of the networks."""
+    stagger_starts: bool = False
+    """Start the worlds at different steps of an episode."""
+
+    def __post_init__(self) -> None:
+        """Check types and ranges."""
+        kind = Check(lambda value: isinstance(value, AlgorithmConfig), "options of an algorithm").or_none()
+        check_fields(self, {"options": kind, **{name: _CHECKS[name] for name in OF_RUN}})
+
+
+OF_RUN = ("num_envs", "total_steps", "network", "stagger_starts")
+"""Fields of ``TrainConfig`` that an ``AlgorithmPreset`` gives."""
+
+
+@dataclass(frozen=True)
 class Preset:
-    """Values of the ``TrainConfig`` fields that a run leaves None."""
+    """Values of the ``TrainConfig`` fields that a run leaves None.
+
+    ``env_kwargs`` hold for all algorithms, the other fields beside ``algorithms`` for PPO.
+    """
 
     num_envs: int = 64
     """Number of worlds."""
@@ -32,10 +61,29 @@ class Preset:
     """Env parameters, or functions of those that the run gives. Each holds unless the run gives a parameter of the same name."""
     stagger_starts: bool = False
     """Start the worlds at different steps of an episode."""
+    algorithms: dict[str, AlgorithmPreset] = field(default_factory=dict)
+    """Presets of other algorithms by name. A run of one that is not among them has the defaults of the algorithm."""
 
     def __post_init__(self) -> None:
         """Check types and ranges."""
         check_fields(self, _CHECKS)
+        for name, own in self.algorithms.items():
+            if name in ALGORITHMS and own.options is not None:
+                kind = ALGORITHMS[name].config_class
+                require(isinstance(own.options, kind), f"algorithms[{name!r}].options", f"a {kind.__name__}", own.options)
+
+    def of(self, algorithm: str) -> AlgorithmPreset:
+        """Return what a run of an algorithm leaves out; the defaults of one without a preset, or that is not registered."""
+        if algorithm == "ppo":
+            return AlgorithmPreset(self.ppo, **{name: getattr(self, name) for name in OF_RUN})
+        if algorithm in self.algorithms or algorithm not in ALGORITHMS:
+            return self.algorithms.get(algorithm, AlgorithmPreset())
+        return AlgorithmPreset(network=ALGORITHMS[algorithm].config_class.network)
+
+    def options_of(self, algorithm: str) -> dict[str, Any]:
+        """Return the options that a run of an algorithm leaves out, by name; empty for the defaults."""
+        options = self.of(algorithm).options
+        return {} if options is None else dict(vars(options))
 
     def env_params(self, env_kwargs_of_run: dict[str, Any]) -> dict[str, Any]:
         """Return the env parameters of a run that gives some of them."""
@@ -49,6 +97,11 @@ _CHECKS: Mapping[str, Check] = {
     "ppo": Check(lambda value: isinstance(value, PPOConfig), "a PPOConfig"),
     "network": Check(lambda value: isinstance(value, NetworkConfig), "a NetworkConfig"),
     "env_kwargs": Check(lambda value: is_dict_of(lambda _: True, value), "a dict with str keys"),
+    "stagger_starts": FLAG,
+    "algorithms": Check(
+        lambda value: is_dict_of(lambda own: isinstance(own, AlgorithmPreset), value) and "ppo" not in value,
+        "a dict of AlgorithmPresets by name of the algorithm, but for PPO, whose preset are the other fields",
+    ),
 }
 
 

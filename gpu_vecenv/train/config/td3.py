@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from gpu_vecenv.train.config.algorithms import register_algorithm
 from gpu_vecenv.train.config.checks import COUNT, NOT_NEGATIVE, POSITIVE, check_fields, require
+from gpu_vecenv.train.config.network import NetworkConfig
 from gpu_vecenv.train.config.off_policy import OffPolicyConfig
 
 
@@ -53,6 +54,7 @@ class DDPGConfig(OffPolicyConfig):
     target_noise: ClassVar[float] = 0.0
     target_noise_clip: ClassVar[float] = 0.0
     num_critics: ClassVar[int] = 1
+    network: ClassVar[NetworkConfig] = NetworkConfig((400, 300), "relu")
 
     def __post_init__(self) -> None:
         """Check ranges."""

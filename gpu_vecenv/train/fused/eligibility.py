@@ -52,6 +52,8 @@ def fused_sizes(policy: Policy, device: torch.device) -> Sizes | str:
         return f"its observations are not normalised and reach {largest:g}, beyond {LARGEST_HALF:,.0f}, the largest of 16 bits"
     if any(isinstance(layer, nn.Linear) for layer in network.trunk):
         return "its actor and critic share hidden layers"
+    if any(isinstance(layer, nn.LayerNorm) for layer in network.actor_layers):
+        return "its hidden layers are normalised"
     if any(p.dtype != torch.float32 or not p.requires_grad or not p.is_contiguous() for p in policy.parameters()):
         return "its weights are not all float32 and trained"
     linear = [layer for layer in network.actor_layers if isinstance(layer, nn.Linear)]

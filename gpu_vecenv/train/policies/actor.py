@@ -30,7 +30,7 @@ from gpu_vecenv.train.policies.observations import ObservationNorm, is_vector
 CALL_LAYERS = call_layers()
 LOG_STD = (-20.0, 2.0)
 """Bounds of the logarithm of the deviation, as in the code of Haarnoja et al. 2018."""
-READ = ("hidden_sizes", "activation", "agent_ids")
+READ = ("hidden_sizes", "activation", "agent_ids", "layer_norm")
 """Options of a network that actors and critics of off-policy algorithms read."""
 
 

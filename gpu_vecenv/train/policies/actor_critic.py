@@ -20,6 +20,7 @@ from gpu_vecenv.train.policies.draw import draw_choices, draw_normal
 from gpu_vecenv.train.policies.networks import (
     FeedForward,
     NetworkSpec,
+    QNetwork,
     critic_sources_of,
     has_method,
     network_input,
@@ -64,7 +65,7 @@ class ActorCritic(Policy):
         super().__init__()
         require_actions(group.action)
         self.network, self.name = network, name
-        self.checks_results = type(network) is not FeedForward
+        self.checks_results = type(network) not in (FeedForward, QNetwork)
         self.state_shape, self.critic_sources = state_shape_of(network), critic_sources_of(network, sources or {})
         self.num_outputs = NetworkSpec.of(group).num_outputs
         # A submodule may be named actor too, but only a method of the class takes observations.

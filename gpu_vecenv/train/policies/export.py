@@ -20,6 +20,7 @@ from gpu_vecenv.train.policies.actor_critic import ActorCritic
 from gpu_vecenv.train.policies.check import samples_of
 from gpu_vecenv.train.policies.contract import Observation, Policy
 from gpu_vecenv.train.policies.distributions import Categorical
+from gpu_vecenv.train.policies.q_policy import QPolicy
 
 SUFFIXES = (".pt2", ".onnx")
 """Endings of exported files: a program of torch.export, and an ONNX model."""
@@ -37,6 +38,10 @@ def write_policy(policy: Policy, path: str | Path) -> Path:
     Outputs of choices:
         action: int32 (B,) or (B, k), the likeliest.
         logits: float32 (B, number of choices), logarithms of the probabilities of all entries, side by side.
+
+    Outputs of a policy of values:
+        action: int32 (B,) or (B, k), the choices with the largest values.
+        q_values: float32 (B, number of choices), values of the choices of all entries, side by side; also of forbidden ones.
 
     Outputs of continuous actions, in the env's units:
         action: float32 (B, k), the mean, clipped to the bounds.
@@ -100,7 +105,7 @@ class _Program(nn.Module):
         if isinstance(policy, ActorPolicy):
             self.output_names = list(policy.export_names)
             return
-        self.output_names = ["action", "logits"]
+        self.output_names = ["action", "q_values" if isinstance(policy, QPolicy) else "logits"]
         if isinstance(policy.group.action, Box):
             self.output_names = ["action", "mean", "std"]
             self.register_buffer("low", torch.tensor(policy.group.action.low, dtype=torch.float32, device="cpu"))
@@ -121,8 +126,8 @@ class _Program(nn.Module):
         parts = outputs.split(group.choices, dim=-1)
         entries = [Categorical(part, masks.get(number)) for number, part in enumerate(parts)]
         action = torch.stack([entry.mode() for entry in entries], dim=-1).int()
-        logits = torch.cat([entry.log_probs for entry in entries], dim=-1)
-        return action.squeeze(-1) if policy.discrete else action, logits
+        scores = outputs if isinstance(policy, QPolicy) else torch.cat([entry.log_probs for entry in entries], dim=-1)
+        return action.squeeze(-1) if policy.discrete else action, scores
 
 
 class _Rows(_Program):

@@ -66,7 +66,8 @@ class NetworkSpec:
     shared: Box | None
     """Shared part of the observation; None without one."""
     num_outputs: int
-    """Number of outputs: a logit for each choice of each entry of an action, side by side, or a mean for each number of it."""
+    """Number of outputs: a logit for each choice of each entry of an action, side by side, or a mean for each number of it. For
+    policies of values (``QPolicy``) they are the values of the choices, and the network's own value is not read."""
     sources: Mapping[str, int] = field(default_factory=dict)
     """Sources that a critic may read, and their features a world: fields of the env's state, and "observations", those of all
     agents of the policy side by side, zeros for agents out of the game. A shared part comes once, before the others of its
@@ -186,7 +187,10 @@ def _hidden(parts: tuple[int, ...], config: NetworkConfig, generator: torch.Gene
     """Return the hidden layers, and the number of features after them."""
     layers: list[nn.Module] = []
     for size in config.hidden_sizes:
-        layers += [_layer(parts, size, math.sqrt(2.0), generator), _ACTIVATIONS[config.activation]()]
+        layers.append(_layer(parts, size, math.sqrt(2.0), generator))
+        if config.layer_norm:
+            layers.append(nn.LayerNorm(size, dtype=torch.float32, device="cpu"))
+        layers.append(_ACTIVATIONS[config.activation]())
         parts = (size,)
     return layers, parts
 
@@ -256,6 +260,41 @@ def uniform_layers(spec: NetworkSpec, num_outputs: int, config: NetworkConfig, g
         bound = 1 / math.sqrt(sum(parts))
         for tensor in (layer.weight, layer.bias):
             nn.init.uniform_(tensor, -bound, bound, generator=generator)
-        layers += [layer, _ACTIVATIONS[config.activation]()]
+        norm = [nn.LayerNorm(size, dtype=torch.float32, device="cpu")] if config.layer_norm else []
+        layers += [layer, *norm, _ACTIVATIONS[config.activation]()]
         parts = (size,)
-    return nn.Sequential(*layers[:-1])
+    return nn.Sequential(*layers[: -2 if config.layer_norm else -1])
+
+
+class QNetwork(nn.Module):
+    """The built-in network of policies of values: the value of each choice of each entry of an action."""
+
+    shared_parts = True
+
+    def __init__(self, spec: NetworkSpec, config: NetworkConfig, generator: torch.Generator):
+        """Build the layers; see ``FeedForward``.
+
+        Raises:
+            ConfigError: an option has no effect on this network.
+        """
+        super().__init__()
+        for name, value in vars(config).items():
+            if name not in Q_FIELDS and value != getattr(NetworkConfig(), name):
+                raise ConfigError(f"network.{name}: expected none, as a network of values has no such part, got {value!r}")
+        flatten = [nn.Flatten()] if len(spec.parts) == 1 and len(spec.observation.shape) > 1 else []
+        hidden, last = _hidden(spec.parts, config, generator)
+        # Small weights in the last layer: sums over agents and entries begin near 0, too.
+        self.layers = nn.Sequential(*flatten, *hidden, _layer(last, spec.num_outputs, 0.01, generator))
+
+    def forward(self, obs: Observation) -> tuple[Tensor, Tensor]:
+        """Return the values of the choices, and the largest of them."""
+        values = self.actor(obs)
+        return values, values.amax(-1)
+
+    def actor(self, obs: Observation) -> Tensor:
+        """Return the values of the choices alone."""
+        return CALL_LAYERS(self.layers, obs)
+
+
+Q_FIELDS = ("hidden_sizes", "activation", "agent_ids", "layer_norm")
+"""Fields of ``NetworkConfig`` that shape a network of values."""

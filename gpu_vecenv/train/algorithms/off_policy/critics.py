@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -35,11 +36,14 @@ class Critics(nn.Module):
         super().__init__()
         generator = torch.Generator("cpu").manual_seed(seed % 2**63)
         parts, self.activation = [], _ACTIVATIONS[network.activation]
-        for size_in, size_out in self._layers(inputs, outputs, network):
+        self.parts_of_layer = 4 if network.layer_norm else 2
+        for number, (size_in, size_out) in enumerate(self._layers(inputs, outputs, network)):
             bound = 1 / math.sqrt(size_in)
             for rows in (size_in, 1):
                 part = torch.empty(count, rows, size_out, dtype=torch.float32, device="cpu")
                 parts.append(part.uniform_(-bound, bound, generator=generator))
+            if network.layer_norm and number < len(network.hidden_sizes):
+                parts += [torch.full_like(parts[-1], value) for value in (1.0, 0.0)]  # gain and offset
         sizes = [-(-part.numel() // ALIGNED) * ALIGNED for part in parts]
         self.flat = torch.zeros(sum(sizes), dtype=torch.float32, device=device)
         self.layers = nn.ParameterList()
@@ -50,21 +54,23 @@ class Critics(nn.Module):
 
     @staticmethod
     def _layers(inputs: int, outputs: int, network: NetworkConfig) -> Sequence[tuple[int, int]]:
-        sizes = (inputs, *network.hidden_sizes, outputs)
-        return tuple(zip(sizes[:-1], sizes[1:], strict=True))
+        return tuple(pairwise((inputs, *network.hidden_sizes, outputs)))
 
     @classmethod
     def numbers(cls, count: int, inputs: int, outputs: int, network: NetworkConfig) -> tuple[int, int]:
         """Return how many weights n networks have, and how many outputs of layers for one input."""
-        layers = cls._layers(inputs, outputs, network)
-        return count * sum((a + 1) * b for a, b in layers), count * sum(b for _, b in layers)
+        layers, norms = cls._layers(inputs, outputs, network), 2 * sum(network.hidden_sizes) * network.layer_norm
+        return count * (sum((a + 1) * b for a, b in layers) + norms), count * sum(b for _, b in layers)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the outputs for inputs (R, inputs), float32 (n, R, outputs)."""
-        weights = list(self.layers)
+        weights, size = list(self.layers), self.parts_of_layer
         x = x.expand(len(weights[0]), -1, -1)
-        for weight, bias in zip(weights[:-2:2], weights[1:-2:2], strict=True):
-            x = self.activation(torch.baddbmm(bias, x, weight))
+        for i in range(0, len(weights) - 2, size):
+            x = torch.baddbmm(weights[i + 1], x, weights[i])
+            if size == 4:
+                x = torch.addcmul(weights[i + 3], nn.functional.layer_norm(x, x.shape[-1:]), weights[i + 2])
+            x = self.activation(x)
         return torch.baddbmm(weights[-1], x, weights[-2]).float()
 
     @torch.no_grad()
