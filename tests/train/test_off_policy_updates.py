@@ -109,7 +109,7 @@ def random_case(kind, seed, monkeypatch):
     agents, size, steps = (int(rng.integers(2, 4)) if rng.random() < 0.5 else 0), int(rng.integers(2, 7)), 4
     group = random_group(kind, rng, agents)
     options = {"gradient_steps": steps, "batch_size": size, "learning_starts": 1, "tau": 0.3, "gamma": 0.9}
-    options |= {"actor_learning_rate": 3e-3, "critic_learning_rate": 5e-3}
+    options |= {"actor_learning_rate": 1e-3, "critic_learning_rate": 2e-3}
     config, make_policy, make, reference = KINDS[kind]
     if config is SACConfig:
         options |= {"temperature": float(rng.uniform(0.1, 1)), "temperature_learning_rate": 1e-2}
@@ -120,7 +120,8 @@ def random_case(kind, seed, monkeypatch):
         options |= {"num_atoms": int(rng.integers(2, 9)), "value_min": -3.0, "value_max": 2.0}
     if rng.random() < 0.4:
         options |= {"priority_exponent": 0.6}
-    options, network = config(**options), NetworkConfig((7, 5), str(rng.choice(["tanh", "relu", "elu"])), layer_norm=seed % 3 == 1)
+    options = config(**options)
+    network = NetworkConfig((7, 5), str(rng.choice(["tanh", "relu", "elu"])), layer_norm=seed % 3 == 1)
     batches = [random_batch(group, rng, size, agents, options.gamma) for _ in range(steps)]
     replay = Batches(batches)
     monkeypatch.setattr(learner, "Replay", lambda *args: replay)
@@ -131,7 +132,7 @@ def random_case(kind, seed, monkeypatch):
     with torch.no_grad():  # moderate numbers in place of nearly constant outputs
         target = algorithm.target_network.parameters() if hasattr(algorithm, "target_network") else ()
         for x in (*policy.parameters(), *target, algorithm.critics.flat, algorithm.targets.flat):
-            x *= 2.0
+            x *= 1.5
     return algorithm, replay, reference(algorithm, network), steps
 
 
@@ -145,7 +146,7 @@ def assert_near(found, want, what):
     np.testing.assert_allclose(found.detach().double(), want.detach(), rtol=1e-5, atol=1e-5, err_msg=what)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_update_equals_the_papers(kind, seed, monkeypatch):
     algorithm, replay, reference, steps = random_case(kind, seed, monkeypatch)
