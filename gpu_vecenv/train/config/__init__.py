@@ -1,7 +1,7 @@
 """Options of a run, and presets of them.
 
-Reading order: ``run``, ``algorithms``, ``ppo``, ``off_policy``, ``sac``, ``td3``, ``network``, ``policy``, ``presets``,
-``checks``, ``text``.
+Reading order: ``run``, ``algorithms``, ``ppo``, ``pqn``, ``off_policy``, ``sac``, ``td3``, ``network``, ``policy``,
+``presets``, ``checks``, ``text``.
 """
 
 from gpu_vecenv.train.config.algorithms import AlgorithmConfig, Storage, bootstraps, register_algorithm
@@ -9,6 +9,7 @@ from gpu_vecenv.train.config.checks import from_options, require_threads
 from gpu_vecenv.train.config.network import NetworkConfig
 from gpu_vecenv.train.config.policy import PolicyConfig
 from gpu_vecenv.train.config.ppo import PPOConfig
+from gpu_vecenv.train.config.pqn import PQNConfig
 from gpu_vecenv.train.config.presets import PRESETS, AlgorithmPreset, Preset, import_env
 from gpu_vecenv.train.config.run import CONFIG_FILE, Precision, ResolvedConfig, TrainConfig, read_yaml, resolve, resolve_new
 from gpu_vecenv.train.config.sac import SACConfig
@@ -25,6 +26,7 @@ __all__ = [
     "DDPGConfig",
     "NetworkConfig",
     "PPOConfig",
+    "PQNConfig",
     "PolicyConfig",
     "Precision",
     "Preset",

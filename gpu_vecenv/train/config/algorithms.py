@@ -21,6 +21,8 @@ class Storage(NamedTuple):
     """Observations of the steps that end an episode, as ``Samples.final_obs``."""
     without_final_obs: str = "an algorithm that reads no final observations"
     """Name of the option that leaves them out, for errors."""
+    last_mask: bool = False
+    """Masks after the last step, too, in envs with flags of effect; without them, ``Samples.mask`` always has these."""
 
 
 def bootstraps(option: bool | None, spec: EnvSpec) -> bool:
@@ -69,6 +71,22 @@ def require_places(places: int, where: str) -> None:
         raise ConfigError(
             f"num_steps: expected at most {MAX_INT:,} samples {where} in a rollout, got {places:,}: take fewer worlds or steps"
         )
+
+
+def require_minibatches(num_steps: int, num_minibatches: int, rows: int, policy: str) -> None:
+    """Raise ConfigError if a rollout cannot fill all minibatches, or has too many samples for numbers of 32 bits.
+
+    Args:
+        num_steps: T.
+        num_minibatches: minibatches of an epoch, which have equal sizes.
+        rows: see ``AlgorithmConfig.require_samples()``.
+        policy: name of the policy.
+    """
+    transitions, where = num_steps * rows, f"for the policy {policy!r}, which has {rows:,} rows and {num_steps:,} steps"
+    if num_minibatches > transitions:
+        expected = f"expected at most {transitions:,} {where} in a rollout"
+        raise ConfigError(f"num_minibatches: {expected}, got {num_minibatches:,}")
+    require_places(-(-transitions // num_minibatches) * num_minibatches, where)
 
 
 Make = Callable[..., Any]

@@ -133,7 +133,7 @@ def store_demands(rows: Mapping[str, PolicyRows], policies: Mapping[str, Policy]
                 f"policy {name!r}: its critic reads the env's state, or all observations, which are those of the next episode "
                 f"after a time limit; expected {demands.without_final_obs}"
             )
-        rows[name].with_final_obs = demands.final_obs
+        rows[name].with_final_obs, rows[name].with_last_mask = demands.final_obs, demands.last_mask
         rows[name].read_critic(policies[name].critic_sources)
 
 
