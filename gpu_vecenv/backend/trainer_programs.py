@@ -261,7 +261,8 @@ RING = Struct(
     Nested("level", RING_LEVEL, (MAX_RING_LEVELS,)),
     Number("slots", "int64", "S + 1"),
     *numbers("int64", "samples", "agents"),
-    Number("n_steps", "int64", "steps that a transition sums, at most"),
+    Number("n_steps", "int32", "steps that a transition sums, at most"),
+    Number("newest", "int32", "newest steps, which are not sampled"),
     Number("levels", "int32", "number of the last level"),
 )
 """Ring of a replay buffer, see ``kernels/learner/replay.h``."""

@@ -2,7 +2,7 @@
 
 Reading order: ``config``; ``policies/contract.py`` and ``algorithms/contract.py``, the calls between rooms;
 ``runner/iteration.py``, which makes them; then ``storage``, ``policies``, ``algorithms``, ``returns``, the rest of ``runner``,
-and ``run_folder``. ``docs/design/trainer.md`` and the two pages that it names give the reasons.
+and ``run_folder``. ``docs/design/trainer.md`` and the three pages that it names give the reasons.
 """
 
 from gpu_vecenv.importing import collector_paused

@@ -108,21 +108,23 @@ class Worlds:
         return SimpleNamespace(
             num_samples=shape[0], shape=shape, spans=[span], with_ids=False, with_final_obs=self.with_final,
             rollout=SimpleNamespace(num_steps=self.steps, alive_next=torch.zeros(1) if self.leaving else None),
+            group=SimpleNamespace(effects=()),
             inputs=lambda span, step: SimpleNamespace(obs=obs, mask=mask), critic_sources=("state",) if self.critic else (),
             sources={"state": CRITIC}, agents=(torch.arange(n * a, dtype=torch.int32).view(shape) % a,),
         )  # fmt: skip
 
 
 def numpy_of(x):
-    return None if x is None else x.cpu().numpy()
+    """Return a copy."""
+    return x.detach().cpu().numpy().copy()
 
 
 class Steps:
     """The last ``slots`` steps in a deque, and their transitions by a loop from step to step."""
 
-    def __init__(self, slots, n_steps, gamma):
+    def __init__(self, slots, n_steps, gamma, masked_later=False):
         self.steps, self.slots, self.n, self.gamma, self.total = deque(maxlen=slots), slots, n_steps, gamma, 0
-        self.after = None
+        self.after, self.newest = None, n_steps - 1 + masked_later
 
     def add(self, samples):
         """Take the steps of a rollout."""
@@ -145,7 +147,7 @@ class Steps:
         """Return the places that may be sampled, in a ring of ``slots + 1`` steps, to the number of the step and the sample."""
         first, found = self.total - len(self.steps), {}
         for k, step in enumerate(self.steps):
-            if k + self.n <= len(self.steps):
+            if k + self.newest < len(self.steps):
                 for b, valid in enumerate(step["valid"]):
                     if valid.any():
                         found[(first + k) % (self.slots + 1) * len(step["valid"]) + b] = (k, b)

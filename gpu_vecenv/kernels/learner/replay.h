@@ -22,11 +22,11 @@ GV_FN gv_i64 gv_slot(const GvRing& ring, gv_i64 after_newest) {
     return slot < 0 ? slot + ring.slots : slot;
 }
 
-// True if the steps that a transition in a slot sums are in the ring.
+// True if a slot has a step, and all that follows from it is in the ring.
 GV_FN bool gv_is_known(const GvRing& ring, gv_i64 steps, gv_i64 slot) {
     gv_i64 age = (steps - 1 - slot) % ring.slots;
     if (age < 0) age += ring.slots;
-    return age < steps && age < ring.slots - 1 && age >= ring.n_steps - 1;
+    return age < steps && age < ring.slots - 1 && age >= ring.newest;
 }
 
 // True if an agent of a transition counts.

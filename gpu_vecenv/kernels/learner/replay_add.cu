@@ -60,8 +60,8 @@ GV_FN void gv_sum_tile(const GvArgs& a, const GvLanes& team, gv_i32 tile) {
     const GvLevel level = a.ring.level[a.at_level];
     const gv_i64 first = (gv_i64)tile * GV_TILE, rest = a.count - first;
     const gv_i32 shift = GV_FAN_SHIFT * a.at_level;
-    // The steps that a rollout makes known begin n - 1 before its own.
-    const gv_i64 changed = (gv_slot(a.ring, 2 - a.num_steps - a.ring.n_steps) * a.ring.samples) >> shift;
+    // The first slot that a rollout changes is the first of the steps that were the newest ones before.
+    const gv_i64 changed = (gv_slot(a.ring, 1 - a.num_steps - a.ring.newest) * a.ring.samples) >> shift;
     GV_FOR(i, rest < GV_TILE ? (gv_i32)rest : GV_TILE) {
         gv_i64 node = changed + first + i;
         if (a.places != nullptr) node = a.places[first + i] >> shift;

@@ -19,7 +19,7 @@ from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.policies.contract import Inputs, Observation
 from gpu_vecenv.train.run_folder.checkpoint import require_same_form
 from gpu_vecenv.train.storage.policy_rows import PolicyRows
-from gpu_vecenv.train.storage.replay_ring import Ring
+from gpu_vecenv.train.storage.replay_ring import Ring, newest_steps
 from gpu_vecenv.train.storage.samples import Samples
 from gpu_vecenv.train.storage.sizes import bytes_of
 
@@ -74,13 +74,14 @@ class Replay:
             priority_exponent: alpha, by which transitions of larger error are sampled more often; None samples all equally often.
 
         Raises:
-            ConfigError: the buffer is too small for a rollout and n - 1 further steps, or a number is out of range.
+            ConfigError: a number is out of range, or the buffer too small for a rollout and the steps that are not sampled yet.
         """
         _require_integer("batch_size", batch_size)
         _require_integer("n_steps", n_steps)
         require(0 <= gamma <= 1, "gamma", "a number from 0 to 1", gamma)
-        require(priority_exponent is None or priority_exponent >= 0, "priority_exponent", "0 or more, or None", priority_exponent)
-        slots, least = math.ceil(size / rows.num_samples), rows.rollout.num_steps + n_steps - 1
+        ok = priority_exponent is None or priority_exponent >= 0
+        require(ok, "priority_exponent", "a number of 0 or more, or None", priority_exponent)
+        slots, least = math.ceil(size / rows.num_samples), rows.rollout.num_steps + newest_steps(rows, n_steps)
         require(
             slots >= least, "replay_size", f"at least {least * rows.num_samples:,} transitions, {least} steps of "
             f"{rows.num_samples:,} samples", size,

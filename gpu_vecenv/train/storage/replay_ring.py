@@ -44,7 +44,7 @@ class Ring:
             with_priorities: transitions have priorities.
             device: device of the arrays.
         """
-        self.slots, self.n_steps, self.device = slots, n_steps, device
+        self.slots, self.n_steps, self.newest, self.device = slots, n_steps, newest_steps(rows, n_steps), device
         self.samples, self.agents = rows.num_samples, rows.shape[1] if len(rows.shape) > 1 else 1
         self.bootstraps, self.all_valid = rows.with_final_obs, rows.rollout.alive_next is None
         self.arrays = dict(_arrays(rows, slots + 1, device))
@@ -69,7 +69,8 @@ class Ring:
         return {
             "steps": self.steps, "flags": self.arrays["flags"], "reward": self.arrays["reward"], "priority": self.priority,
             "counts": self.counts, "masses": self.masses, "level": self._levels, "slots": self.slots + 1,
-            "samples": self.samples, "agents": self.agents, "n_steps": self.n_steps, "levels": len(self.nodes) - 1,
+            "samples": self.samples, "agents": self.agents, "n_steps": self.n_steps, "newest": self.newest,
+            "levels": len(self.nodes) - 1,
         }  # fmt: skip
 
     def add(self, samples: Samples) -> None:
@@ -100,11 +101,11 @@ class Ring:
     def add_up(self, steps: int) -> None:
         """Compute the sums anew that a rollout of some steps has changed."""
         for level, nodes in enumerate(self.nodes[1:], start=1):
-            changed = (steps + self.n_steps) * self.samples // FAN**level + 3  # the first and the last node, and the ring's end
+            changed = (steps + self.newest + 1) * self.samples // FAN**level + 3  # two ends of the range, and that of the ring
             if self.counts is not None or self.masses is not None:
                 self._sum(level, min(nodes, changed), num_steps=steps)
         if self.counts is None:
-            known = torch.clamp(self.steps, max=self.slots) - (self.n_steps - 1)
+            known = torch.clamp(self.steps, max=self.slots) - self.newest
             self.filled.copy_(known.clamp(min=0) * self.samples)
         else:
             self.filled.copy_(self.counts[-1])
@@ -175,6 +176,14 @@ class Ring:
         if samples.num_steps > self.slots:
             raise ShapeError(f"Replay.add: expected up to {self.slots} steps, got {samples.num_steps}.")
         return {name: slab if slab[0, 0].is_contiguous() else slab.contiguous() for name, slab in slabs.items()}
+
+
+def newest_steps(rows: PolicyRows, n_steps: int) -> int:
+    """Return how many of the newest steps are not sampled: those whose rewards, next observations or next masks are not known.
+
+    Masks after the last step of a rollout are known with the next rollout if a group has flags of effect (``GroupSlabs.mask``).
+    """
+    return n_steps - 1 + bool(rows.group.effects)
 
 
 def _parts(obs: Observation | None, prefix: str) -> dict[str, Tensor]:
