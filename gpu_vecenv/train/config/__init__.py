@@ -13,12 +13,14 @@ from gpu_vecenv.train.config.pqn import PQNConfig
 from gpu_vecenv.train.config.presets import PRESETS, AlgorithmPreset, Preset, import_env
 from gpu_vecenv.train.config.run import CONFIG_FILE, Precision, ResolvedConfig, TrainConfig, read_yaml, resolve, resolve_new
 from gpu_vecenv.train.config.sac import SACConfig
-from gpu_vecenv.train.config.small_tag import SMALL_GRID_TAG, SMALL_TAG
+from gpu_vecenv.train.config.small_tag import SMALL_CONTINUOUS_TAG, SMALL_CONTINUOUS_TAG_DDPG, SMALL_GRID_TAG, SMALL_TAG
 from gpu_vecenv.train.config.td3 import DDPGConfig, TD3Config
 
 __all__ = [
     "CONFIG_FILE",
     "PRESETS",
+    "SMALL_CONTINUOUS_TAG",
+    "SMALL_CONTINUOUS_TAG_DDPG",
     "SMALL_GRID_TAG",
     "SMALL_TAG",
     "AlgorithmConfig",

@@ -14,6 +14,8 @@ from gpu_vecenv.train.config.algorithms import ALGORITHMS, AlgorithmConfig
 from gpu_vecenv.train.config.checks import COUNT, FLAG, LONG_COUNT, Check, check_fields, is_dict_of, require
 from gpu_vecenv.train.config.network import NetworkConfig
 from gpu_vecenv.train.config.ppo import PPOConfig
+from gpu_vecenv.train.config.sac import SACConfig
+from gpu_vecenv.train.config.td3 import DDPGConfig, TD3Config
 from gpu_vecenv.train.errors import ConfigError
 
 
@@ -120,6 +122,29 @@ TAG_PPO = PPOConfig(
     entropy_coef=0.0,
 )
 """Hyperparameters for both kinds of Tag."""
+
+SMALL_RELU = NetworkConfig((64, 64), "relu")
+"""Networks of off-policy algorithms for classic control, smaller than the default, which are enough."""
+
+# RL Baselines3 Zoo (hyperparams/sac.yml, td3.yml, ddpg.yml) has the same rates and discount, one world and one gradient step for
+# each of 20,000 steps. Here an iteration has more of both.
+PENDULUM: dict[str, Any] = {
+    "replay_size": 100_000, "learning_starts": 1_000, "batch_size": 128, "actor_learning_rate": 1e-3,
+    "critic_learning_rate": 1e-3, "gamma": 0.98, "tau": 0.01,
+}  # fmt: skip
+"""Options of SAC, TD3 and DDPG for Pendulum."""
+
+# Uniform actions, which change in each step, hardly reach the goal. With the constant temperature of the Zoo and many worlds
+# actions stay wide until the goal has been seen often.
+VALLEY: dict[str, Any] = {
+    "replay_size": 200_000, "learning_starts": 10_000, "gamma": 0.999, "tau": 0.01,
+}  # fmt: skip
+"""Options of SAC, TD3 and DDPG for MountainCarContinuous."""
+
+
+def _off_policy(options: AlgorithmConfig, num_envs: int, total_steps: int) -> AlgorithmPreset:
+    return AlgorithmPreset(options, num_envs, total_steps, SMALL_RELU)
+
 
 # Classic control starts from the hyperparameters of RL Baselines3 Zoo (github.com/DLR-RM/rl-baselines3-zoo, hyperparams/ppo.yml),
 # which has 1 to 16 worlds. With more worlds, rollouts are shorter and each has about as many minibatches.
@@ -229,6 +254,11 @@ PRESETS: dict[str, Preset] = {
             max_grad_norm=5.0,
         ),
         network=NetworkConfig(log_std=1.0),
+        algorithms={
+            "sac": _off_policy(SACConfig(**VALLEY, temperature=0.1, temperature_learning_rate=None), 64, 200_000),
+            "td3": _off_policy(TD3Config(**VALLEY, exploration_noise=0.5), 64, 200_000),
+            "ddpg": _off_policy(DDPGConfig(**VALLEY, exploration_noise=0.5, batch_size=256), 64, 200_000),
+        },
     ),
     # Zoo: 4 worlds, 1,024 steps, gamma 0.9, lambda 0.95, 10 epochs of 64 minibatches, rate 1e-3. In longer runs, and
     # with a constant rate, the return falls again.
@@ -244,6 +274,11 @@ PRESETS: dict[str, Preset] = {
             gamma=0.9,
             entropy_coef=0.0,
         ),
+        algorithms={
+            "sac": _off_policy(SACConfig(**PENDULUM, temperature_learning_rate=1e-3), 16, 40_000),
+            "td3": _off_policy(TD3Config(**PENDULUM), 16, 40_000),
+            "ddpg": _off_policy(DDPGConfig(**PENDULUM), 16, 40_000),
+        },
     ),
 }
 """Presets of the envs of this package by id (without namespace)."""
