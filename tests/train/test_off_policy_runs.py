@@ -37,6 +37,7 @@ from gpu_vecenv.train.policies.actor import (
     make_deterministic_policy,
     make_soft_policy,
 )
+from gpu_vecenv.train.policies.contract import Inputs
 from gpu_vecenv.train.policies.networks import WorldSpec
 from gpu_vecenv.train.runner.memory import training_needs
 
@@ -162,6 +163,24 @@ def test_actions_are_random_until_learning_begins():
     uniform = torch.linspace(-2, 2, 400)
     assert (found[0] - uniform).abs().max() < 0.35 and (found[2] - uniform).abs().max() > 0.5
     assert max(x.abs().max() for x in found) <= 2
+
+
+@pytest.mark.parametrize("name", ["sac", "td3"])
+def test_noise_is_held_for_some_steps_of_an_episode(name):
+    """The actor of rollouts draws in step t what one without the option draws in step t // 4 for the same observation."""
+    runs = [Trainer(pendulum(name, noise_steps=steps), quiet=True) for steps in (1, 4)]
+    with contextlib.ExitStack() as stack, torch.no_grad():
+        usual, held = (stack.enter_context(contextlib.closing(run)).parts.algorithms["agent"].actor() for run in runs)
+        for begun in (False, True):
+            for run in runs:
+                run.parts.algorithms["agent"].begun.fill_(begun)
+            inputs, draw = Inputs(torch.ones(3, 3)), draws(3)
+            found = []
+            for t in range(9):
+                draw.t.fill_(t)
+                found.append(held.act(inputs, draw)[0])
+                assert torch.equal(found[t], usual.act(inputs, draws(3, t=t // 4))[0])
+            assert torch.equal(found[4], found[7]) and not torch.equal(found[3], found[4])
 
 
 def test_the_next_value_is_added_at_a_time_limit_alone():

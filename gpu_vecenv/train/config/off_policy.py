@@ -46,6 +46,11 @@ class OffPolicyConfig(AlgorithmConfig):
     """Checkpoints hold the replay buffer. Without it a resumed run fills the buffer anew before it learns."""
     learning_starts: int = 10_000
     """Transitions of the policy's agents before the first update. Until then actions are uniformly random."""
+    noise_steps: int = 1
+    """Steps of an episode for which random numbers of actions in rollouts stay the same; 1: each step has its own.
+
+    Held noise reaches what needs a course of several steps, as generalised state-dependent exploration does (Raffin et al.
+    2022, arXiv 2005.05719)."""
     actor_learning_rate: float = 3e-4
     """Adam's step size for the policy."""
     critic_learning_rate: float = 3e-4
@@ -109,7 +114,7 @@ class OffPolicyConfig(AlgorithmConfig):
 
 OFF_POLICY_CHECKS: Mapping[str, Check] = {
     "num_steps": integer(1, MAX_ROLLOUT),
-    **dict.fromkeys(("gradient_steps", "batch_size", "replay_size", "learning_starts"), COUNT),
+    **dict.fromkeys(("gradient_steps", "batch_size", "replay_size", "learning_starts", "noise_steps"), COUNT),
     **dict.fromkeys(("save_replay", "normalize_observations"), FLAG),
     **dict.fromkeys(("actor_learning_rate", "critic_learning_rate"), POSITIVE),
     **dict.fromkeys(("gamma", "tau"), SHARE),

@@ -134,10 +134,9 @@ PENDULUM: dict[str, Any] = {
 }  # fmt: skip
 """Options of SAC, TD3 and DDPG for Pendulum."""
 
-# Uniform actions, which change in each step, hardly reach the goal. With the constant temperature of the Zoo and many worlds
-# actions stay wide until the goal has been seen often.
+# Of 500 episodes of uniform random actions none reaches the goal; if each action is held for 10 steps, 70 % do.
 VALLEY: dict[str, Any] = {
-    "replay_size": 200_000, "learning_starts": 10_000, "gamma": 0.999, "tau": 0.01,
+    "replay_size": 200_000, "learning_starts": 20_000, "noise_steps": 10, "gamma": 0.999, "tau": 0.01,
 }  # fmt: skip
 """Options of SAC, TD3 and DDPG for MountainCarContinuous."""
 

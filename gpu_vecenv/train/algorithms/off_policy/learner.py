@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +20,7 @@ from gpu_vecenv.train.algorithms.off_policy.critics import Critics
 from gpu_vecenv.train.algorithms.off_policy.heads import make_head
 from gpu_vecenv.train.config.off_policy import OffPolicyConfig
 from gpu_vecenv.train.policies.actor import ActorPolicy
-from gpu_vecenv.train.policies.contract import Actor, Draw, Inputs
+from gpu_vecenv.train.policies.contract import Acted, Actor, Draw, Inputs
 from gpu_vecenv.train.policies.random import RandomPolicy
 from gpu_vecenv.train.run_folder.checkpoint import require_same_form
 from gpu_vecenv.train.storage.replay import Replay
@@ -41,6 +43,23 @@ class RandomStart:
         """See ``Policy.act()``; log-probabilities of random play are 0."""
         action, log_prob = self.actor.act(inputs, draw, deterministic)[:2]
         return torch.where(self.begun, action, self.random.act(inputs, draw)[0]), torch.where(self.begun, log_prob, 0.0)
+
+
+class HeldNoise:
+    """Acts as another actor whose random numbers stay the same for some steps: those of a step are those of the first of them."""
+
+    def __init__(self, actor: Actor, steps: int):
+        """Store the actor, and for how many steps of an episode the counters of its draws stay."""
+        self.actor, self.steps = actor, steps
+        self._held: WeakKeyDictionary[Draw, Draw] = WeakKeyDictionary()
+
+    def act(self, inputs: Inputs, draw: Draw, deterministic: bool = False) -> Acted:
+        """See ``Policy.act()``."""
+        held = self._held.get(draw)
+        if held is None:
+            held = self._held[draw] = replace(draw, t=torch.empty_like(draw.t))
+        torch.div(draw.t, self.steps, rounding_mode="floor", out=held.t)
+        return self.actor.act(inputs, held, deterministic)
 
 
 class OffPolicy(Algorithm):
@@ -91,7 +110,8 @@ class OffPolicy(Algorithm):
 
     def actor(self) -> Actor | None:
         """Return what acts in rollouts: random play until the first update."""
-        return RandomStart(self.explorer(), self.random, self.begun)
+        actor = RandomStart(self.explorer(), self.random, self.begun)
+        return actor if self.options.noise_steps == 1 else HeldNoise(actor, self.options.noise_steps)
 
     def explorer(self) -> Actor:
         """Return what acts in rollouts from the first update on."""
