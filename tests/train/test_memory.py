@@ -15,7 +15,7 @@ from examples.evolution import Evolution, EvolutionConfig
 from gpu_vecenv.backend.memory import TorchMemory
 from gpu_vecenv.cli.main import main
 from gpu_vecenv.errors import OutOfMemoryError
-from gpu_vecenv.train import NetworkConfig, PPOConfig, TrainConfig, Trainer
+from gpu_vecenv.train import NetworkConfig, PPOConfig, PQNConfig, TrainConfig, Trainer
 from gpu_vecenv.train.config.algorithms import ALGORITHMS, Registered
 from gpu_vecenv.train.runner import trainer as trainer_module
 from gpu_vecenv.train.runner.memory import training_needs
@@ -32,6 +32,16 @@ RUNS = {
     ),
     "ranges": TrainConfig(
         "Masked-v0", 256, device="cpu", ppo=PPOConfig(num_steps=8), policy_map={"left[0:1]": "a", "left[1:2]": "b", "right": "b"}
+    ),
+    "pqn": TrainConfig(
+        "WarpCartPole-v1", 512, device="cpu", algorithm="pqn", algorithms={"pqn": PQNConfig(num_steps=8, num_minibatches=2)}
+    ),
+    "pqn of a team": TrainConfig(
+        "WarpTag-v0", 64, device="cpu", env_kwargs=TAG, algorithm="pqn", policy_map={"tagger": "a", "runner": "a"},
+        algorithms={"pqn": PQNConfig(num_steps=10, num_minibatches=4, mixing="vdn")},
+    ),
+    "pqn with a shared part": TrainConfig(
+        "Pairs-v0", 128, device="cpu", algorithm="pqn", algorithms={"pqn": PQNConfig(num_steps=8, num_minibatches=4)}
     ),
     "shared part": TrainConfig("Pairs-v0", 128, device="cpu", ppo=PPOConfig(num_steps=8), evaluation_interval=9),
 }

@@ -10,6 +10,7 @@ import torch
 from dispatched import HostReads
 from ways import WAYS
 
+import tests.roles  # noqa: F401  (registers Whisper)
 from gpu_vecenv.train import (
     ConfigError,
     NetworkConfig,
@@ -46,6 +47,7 @@ CASES = {
     "rows without a choice": ("Arena-v0", {**ARENA, "shut": 1}, None, {}),
     "teams with masks and absent agents": ("Arena-v0", ARENA, None, {"mixing": "vdn"}),
     "teams, time limits that end": ("Arena-v0", ARENA, None, {"mixing": "vdn", "bootstrap_at_time_limit": False}),
+    "entries without effect": ("Whisper-v0", {"max_episode_steps": 7, "quiet": 1}, None, {"bootstrap_at_time_limit": False}),
     "shared part": ("Pairs-v0", {"max_episode_steps": 5}, "all", {}),
     "team with a shared part": ("Pairs-v0", {"max_episode_steps": 5, "num_left": 2}, "all", {"mixing": "vdn"}),
     "team of unlike roles with a shared part": ("Pairs-v0", {"max_episode_steps": 5}, "all", {"mixing": "vdn"}),
@@ -105,6 +107,17 @@ def test_cases_hold_what_their_names_say():
     assert (~arena.valid).any() and arena.timed_out.any() and (arena.ended & ~arena.timed_out & arena.valid).any()
     shut = seen["rows without a choice"][0]
     assert (~shut.choice & shut.valid).any()
+
+
+def test_masks_after_the_last_step_are_those_of_the_next_rollout():
+    """The largest value there is that of an action that has an effect."""
+    with contextlib.closing(Trainer(config_of("entries without effect"), quiet=True)) as trainer:
+        rows = trainer.parts.rows["whisperer"]
+        for _ in range(6):
+            trainer.parts.collector.collect()
+            last = rows.samples().mask[-1].clone()
+            trainer.parts.collector.collect()
+            assert torch.equal(rows.samples().mask[0], last) and not last.all()
 
 
 # ---- the optimiser ------------------------------------------------------------------------------------------------------

@@ -15,7 +15,10 @@ from gpu_vecenv.train.policies.q_policy import QPolicy
 
 
 def pqn_memory(policy: QPolicy, options: PQNConfig, setup: Setup) -> tuple[int, int]:
-    """Return bytes of the optimiser, and the most bytes that an update takes at a time beside its samples."""
+    """Return bytes of the optimiser, and the most bytes that an update takes at a time beside its samples.
+
+    Networks are counted by their linear layers, which are all that the built-in one has beside norms and nonlinearities.
+    """
     weights = sum(x.nbytes for x in policy.parameters() if x.requires_grad)
     kept = 2 * weights + 8 * (MAX_STEPS + 1)  # moments, and the table of factors
     rows, steps, teams = setup.rows, options.num_steps, Teams(setup.rows, options.mixing)
@@ -23,25 +26,12 @@ def pqn_memory(policy: QPolicy, options: PQNConfig, setup: Setup) -> tuple[int, 
     # Floats of advantage, target and value, values and rewards twice, final values, and 12 flags; order and place of each unit.
     numbers = (4 * 8 + 12) * transitions + (8 + 1 + 8) * units
     features = sum(math.prod(part.shape) for part in (policy.group.observation, policy.group.shared) if part is not None)
-    outputs = sum(policy.choices) if isinstance(policy.network, nn.Linear) else _outputs(policy.network)
+    widths = [layer.out_features for layer in policy.network.modules() if isinstance(layer, nn.Linear)]
+    normed = any(isinstance(layer, nn.LayerNorm) for layer in policy.network.modules())
+    # A minibatch has observations, normalised and cleaned, and what layers keep for the backward pass: their nonlinear outputs,
+    # and the inputs of layer norms. Two gradients of the widest layer are alive at a time.
+    per_row = 3 * features + (2 if normed else 1) * sum(widths) + 2 * max(widths, default=0)
     minibatch = -(-units // options.num_minibatches) * teams.width
     chunk = min(transitions + rows.num_samples, max(MAX_CHUNK_ROWS, transitions // steps))
-    # A minibatch has observations, also normalised, the outputs of layers for the backward pass, and their gradients.
-    learning = 4 * minibatch * (3 * features + outputs + 2 * _largest(policy.network)) + weights
-    valuing = 4 * chunk * (features + 2 * _largest(policy.network))
+    learning, valuing = 4 * minibatch * per_row + weights, 4 * chunk * (features + 2 * max(widths, default=0))
     return kept, numbers + max(learning, valuing)
-
-
-def _widths(network: nn.Module) -> list[int]:
-    """Return the features that each layer of a network returns for a row, as its weights tell; 0 layers for none that tell."""
-    return [layer.weight.shape[0] for layer in network.modules() if isinstance(layer, (nn.Linear, nn.LayerNorm))]
-
-
-def _outputs(network: nn.Module) -> int:
-    """Return the floats of a row that the backward pass reads: what each layer returns, and each nonlinearity after it."""
-    return 2 * sum(_widths(network))
-
-
-def _largest(network: nn.Module) -> int:
-    """Return the features of the widest layer."""
-    return max(_widths(network), default=0)
