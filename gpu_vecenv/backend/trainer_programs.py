@@ -252,7 +252,7 @@ MAX_RING_LEVELS = 8
 
 RING = Struct(
     "GvRing",
-    Array("steps", "int64", "1", "steps that were copied to the ring"),
+    Array("steps", "int64", "1", "steps that were copied to the ring", written=True),
     Array("flags", "uint8", "*slots, samples, agents", written=True),
     Array("reward", "float32", "*slots, samples, agents"),
     Array("priority", "float32", "*slots, samples", "null without priorities", written=True),
@@ -291,6 +291,7 @@ REPLAY_ADD = Program(
         Nested("parts", RING_PART, (MAX_RING_PARTS,)),
         *arrays("bool", "num_steps, *samples, agents", "valid", "episode_end", "timed_out", "ended"),
         Array("largest", "float32", "1", "priority of new transitions"),
+        Array("filled", "int64", "1", "transitions that can be sampled", written=True),
         Array("places", "int64", "count", "places whose sums to add up; null for those of a rollout"),
         Number("num_steps", "int64", "steps of a rollout"),
         Number("bootstraps", "int32", "1: a value is added at time limits"),
@@ -320,7 +321,7 @@ REPLAY_SAMPLE = Program(
     arguments(
         Nested("ring", RING),
         Nested("parts", BATCH_PART, (MAX_RING_PARTS,)),
-        Array("draws", "int64", "1", "number of the draw"),
+        Array("draws", "int64", "1", "number of the draw", written=True),
         Array("filled", "int64", "1", "transitions that can be sampled"),
         Array("gammas", "float32", "*powers", "discount of 0, 1, ... steps"),
         Array("beta", "float32", "1", "exponent of importance weights; null without priorities"),

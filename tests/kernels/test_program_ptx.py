@@ -43,7 +43,7 @@ KERNELS = {
     METRICS: ["gv_metric_means", "gv_metric_sums"],
     SHUFFLE: ["gv_choose", "gv_shuffle"],
     NOISE: ["gv_noise_integers", "gv_noise_normal", "gv_noise_uniform"],
-    REPLAY_ADD: ["gv_replay_copy", "gv_replay_mark", "gv_replay_sum"],
+    REPLAY_ADD: ["gv_replay_advance", "gv_replay_copy", "gv_replay_mark", "gv_replay_sum"],
     REPLAY_SAMPLE: ["gv_replay_draw", "gv_replay_follow", "gv_replay_gather", "gv_replay_priorities"],
     UPDATE_ENDS: ["gv_begin", "gv_end"],
     FINITE: ["gv_search"],

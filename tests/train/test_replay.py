@@ -211,6 +211,7 @@ def test_draws_have_the_shares_of_priorities():
 def test_a_place_that_comes_twice_gets_the_larger_priority():
     replay, _ = filled_replay(Worlds(), 8 * 13, 4, 2, exponent=0.5)
     batch = replay.sample(1.0)
+    assert batch.valid.all()
     place = torch.tensor([5, 3, 5, 5])
     replay.set_priorities(batch._replace(place=place), torch.tensor([4.0, 9.0, -16.0, 1.0]))
     np.testing.assert_allclose(replay.ring.priority.view(-1)[[3, 5]], [3.0, 4.0], 1e-5)
@@ -218,6 +219,21 @@ def test_a_place_that_comes_twice_gets_the_larger_priority():
     np.testing.assert_allclose(replay.ring.priority.view(-1)[[3, 5]], [1.0, 4.0], 1e-5)  # the largest so far
     replay.set_priorities(batch._replace(place=place), torch.zeros(4))
     assert (replay.ring.priority.view(-1)[[3, 5]] > 0).all()
+
+
+def test_errors_of_an_empty_buffer_change_no_priority():
+    worlds = Worlds()
+    replay, other = (Replay(worlds.rows, 8 * 13, 20, 0.9, 7, "cpu", 8, 0.5) for _ in range(2))
+    for number in range(5):
+        samples = worlds.rollout()
+        for each in (replay, other):
+            each.add(samples)
+        batch, same = replay.sample(0.5), other.sample(0.5)
+        require_equal(batch, same)
+        if number == 0:
+            assert not batch.valid.any() and samples.valid[0, 0]
+            replay.set_priorities(batch, torch.full((20,), 50.0))
+    assert batch.valid.all()
 
 
 def test_draws_are_independent_of_those_of_noise():

@@ -36,16 +36,19 @@ GV_FN bool gv_counts(const GvRing& ring, gv_i64 place) {
     return false;
 }
 
-// Calls add(child, number) for the children of a node in their order. Numbers of level 0 are those of transitions: 1 or the
-// priority if they can be sampled, else 0.
-template <class Add>
+// Calls take(child, number) for the children of a node in their order, at least until it returns true: a warp goes on until all
+// its lanes are done, so there the loop has no exit. Numbers of level 0 are those of transitions: 1 or the priority if they can be
+// sampled, else 0.
+template <class Take>
 // double: counts beyond 2^24, and sums of many priorities.
-GV_FN void gv_each_child(const GvRing& ring, const double* tree, bool is_mass, gv_i32 level, gv_i64 node, const Add& add) {
+GV_FN void gv_each_child(const GvRing& ring, const double* tree, bool is_mass, gv_i32 level, gv_i64 node, const Take& take) {
     const gv_i64 first = node << GV_FAN_SHIFT, rest = ring.level[level - 1].nodes - first;
     const gv_i32 count = rest < GV_FAN ? (gv_i32)rest : GV_FAN;
     if (level > 1) {
         const double* const numbers = tree + ring.level[level - 1].first + first;
-        for (gv_i32 k = 0; k < count; ++k) add(first + k, numbers[k]);
+        for (gv_i32 k = 0; k < count; ++k) {
+            if (take(first + k, numbers[k]) && GV_ONE_LANE) return;
+        }
         return;
     }
     const gv_i64 steps = *ring.steps;
@@ -53,7 +56,8 @@ GV_FN void gv_each_child(const GvRing& ring, const double* tree, bool is_mass, g
     bool known = gv_is_known(ring, steps, slot);
     for (gv_i32 k = 0; k < count; ++k) {
         const gv_i64 place = first + k;
-        add(place, !known ? 0.0 : is_mass ? (double)ring.priority[place] : gv_counts(ring, place) ? 1.0 : 0.0);
+        const double number = !known ? 0.0 : is_mass ? (double)ring.priority[place] : gv_counts(ring, place) ? 1.0 : 0.0;
+        if (take(place, number) && GV_ONE_LANE) return;
         if (++sample == ring.samples) {
             sample = 0;
             known = gv_is_known(ring, steps, ++slot);

@@ -47,15 +47,28 @@ GV_FN void gv_mark_tile(const GvArgs& a, const GvLanes& team, gv_i32 tile) {
     }
 }
 
+// Counts the steps of the rollout, and if every transition counts those that can be sampled.
+GV_FN void gv_advance(const GvArgs& a, const GvLanes& team, gv_i32) {
+    GV_ONCE {
+        const gv_i64 steps = *a.ring.steps + a.num_steps, kept = steps < a.ring.slots - 1 ? steps : a.ring.slots - 1;
+        *a.ring.steps = steps;
+        if (a.ring.counts == nullptr) *a.filled = kept < a.ring.newest ? 0 : (kept - a.ring.newest) * a.ring.samples;
+    }
+}
+
 // Adds up the children of a node.
 // double: counts beyond 2^24, and sums of many priorities.
 GV_FN double gv_sum_of(const GvArgs& a, const double* tree, bool is_mass, gv_i64 node) {
     double sum = 0.0;
-    gv_each_child(a.ring, tree, is_mass, a.at_level, node, [&](gv_i64, double number) { sum += number; });
+    gv_each_child(a.ring, tree, is_mass, a.at_level, node, [&](gv_i64, double number) {
+        sum += number;
+        return false;
+    });
     return sum;
 }
 
 // Adds up nodes of a level: those above the given places, or those above the slots that a rollout has changed.
+// double: as above.
 GV_FN void gv_sum_tile(const GvArgs& a, const GvLanes& team, gv_i32 tile) {
     const GvLevel level = a.ring.level[a.at_level];
     const gv_i64 first = (gv_i64)tile * GV_TILE, rest = a.count - first;
@@ -67,12 +80,15 @@ GV_FN void gv_sum_tile(const GvArgs& a, const GvLanes& team, gv_i32 tile) {
         if (a.places != nullptr) node = a.places[first + i] >> shift;
         else if (node >= level.nodes) node -= level.nodes;
         if (a.ring.counts != nullptr && a.places == nullptr) {
-            a.ring.counts[level.first + node] = gv_sum_of(a, a.ring.counts, false, node);
+            const gv_i64 at = level.first + node;
+            a.ring.counts[at] = gv_sum_of(a, a.ring.counts, false, node);
+            if (a.at_level == a.ring.levels) *a.filled = (gv_i64)a.ring.counts[at];
         }
         if (a.ring.masses != nullptr) a.ring.masses[level.first + node] = gv_sum_of(a, a.ring.masses, true, node);
     }
 }
 
+GV_PLAIN_KERNEL(gv_replay_advance, gv_advance)
 GV_PLAIN_KERNEL(gv_replay_copy, gv_copy_tile)
 GV_PLAIN_KERNEL(gv_replay_mark, gv_mark_tile)
 GV_PLAIN_KERNEL(gv_replay_sum, gv_sum_tile)

@@ -23,11 +23,12 @@ GV_FN gv_i64 gv_place_of(const GvArgs& a, const double* tree, bool is_mass, doub
         double left = rest;
         bool found = false;
         gv_each_child(a.ring, tree, is_mass, level, node, [&](gv_i64 child, double number) {
-            if (found || !(number > 0.0)) return;
+            if (found || !(number > 0.0)) return found;
             chosen = child;
             rest = left;
             found = left < number;
             left -= number;
+            return found;
         });
         node = chosen;
     }
@@ -72,11 +73,14 @@ GV_FN void gv_draw_tile(const GvArgs& a, const GvLanes& team, gv_i32 tile) {
     }
 }
 
-// Follows agents from step to step: a lane has one agent of a transition.
+// Follows agents from step to step: a lane has one agent of a transition. Counts the draw, which no team of this launch reads.
 GV_FN void gv_follow_tile(const GvArgs& a, const GvLanes& team, gv_i32 tile) {
     const gv_i64 first = (gv_i64)tile * GV_TILE, rest = (gv_i64)a.rows * a.ring.agents - first;
     const gv_i64 round = a.ring.slots * a.ring.samples;  // places of all slots
     const bool any = *a.filled > 0;
+    if (tile == 0) {
+        GV_ONCE { *a.draws += 1; }
+    }
     GV_FOR(i, rest < GV_TILE ? (gv_i32)rest : GV_TILE) {
         const gv_i64 at = first + i, row = gv_over(at, a.ring.agents), agent = at - row * a.ring.agents;
         gv_i64 place = a.place[row], ahead = -1;
@@ -138,11 +142,16 @@ GV_FN void gv_gather_tile(const GvArgs& a, const GvLanes& team, gv_i32 tile) {
 }
 
 // Priorities of errors: (|error| + epsilon)^exponent (Schaul et al. 2016, section 3.3); the largest one if that is not finite.
+// Transitions without an agent that counts keep theirs.
 GV_FN void gv_priorities_tile(const GvArgs& a, const GvLanes& team, gv_i32 tile) {
     const gv_i64 first = (gv_i64)tile * GV_TILE, rest = a.rows - first;
     GV_FOR(i, rest < GV_TILE ? (gv_i32)rest : GV_TILE) {
-        const float priority = gv_pow(gv_abs(a.error[first + i]) + a.epsilon, a.exponent);
-        a.priorities[first + i] = priority < 3.0e38f ? gv_max(priority, 1.0e-37f) : *a.largest;  // never 0
+        const gv_i64 row = first + i;
+        bool counts = false;
+        for (gv_i32 agent = 0; agent < a.ring.agents; ++agent) counts |= a.valid[row * a.ring.agents + agent] != 0;
+        const float priority = gv_pow(gv_abs(a.error[row]) + a.epsilon, a.exponent);
+        const float positive = priority < 3.0e38f ? gv_max(priority, 1.0e-37f) : *a.largest;
+        a.priorities[row] = counts ? positive : a.ring.priority[a.place[row]];
     }
 }
 

@@ -125,7 +125,6 @@ class Replay:
             ahead=ahead, seed=self.seed,
         )  # fmt: skip
         call.launch("gv_replay_draw", -(-self.batch_size // TILE), self.batch_size)
-        self._draws += 1
         call.launch("gv_replay_follow", -(-valid.numel() // TILE), valid.numel())
         gathered, parts, tiles = self._parts()
         call.set(parts=parts)
@@ -141,7 +140,8 @@ class Replay:
 
         Args:
             batch: what ``sample()`` returned, with no ``add()`` since.
-            error: float32 (b,), errors of either sign. One that is not finite gives the largest priority so far.
+            error: float32 (b,), errors of either sign. One that is not finite gives the largest priority so far, and that of a
+                transition without an agent that counts changes nothing.
 
         Raises:
             ConfigError: the buffer has no priorities.
@@ -151,8 +151,9 @@ class Replay:
             raise ConfigError("set_priorities: expected a buffer with priority_exponent, got one that samples all equally often")
         priority = torch.empty(self.batch_size, dtype=torch.float32, device=self.device)
         call = Call(
-            REPLAY_SAMPLE, self.device, rows=self.batch_size, error=error.detach().contiguous(), largest=self.ring.largest,
-            priorities=priority, epsilon=EPSILON, exponent=self.exponent,
+            REPLAY_SAMPLE, self.device, rows=self.batch_size, ring=self.ring.members(), error=error.detach().contiguous(),
+            largest=self.ring.largest, place=batch.place, valid=batch.valid, priorities=priority, epsilon=EPSILON,
+            exponent=self.exponent,
         )  # fmt: skip
         call.launch("gv_replay_priorities", -(-self.batch_size // TILE), self.batch_size)
         self.ring.set_priorities(batch.place, priority)

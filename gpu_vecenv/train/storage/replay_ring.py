@@ -95,20 +95,16 @@ class Ring:
         call.launch("gv_replay_copy", tiles, tiles * TILE)
         marks = flags["valid"].numel()
         call.launch("gv_replay_mark", -(-marks // TILE), marks)
-        self.steps += steps
-        self.add_up(steps)
+        call.set(filled=self.filled)
+        call.launch("gv_replay_advance", 1)
+        self._add_up(steps)
 
-    def add_up(self, steps: int) -> None:
+    def _add_up(self, steps: int) -> None:
         """Compute the sums anew that a rollout of some steps has changed."""
         for level, nodes in enumerate(self.nodes[1:], start=1):
             changed = (steps + self.newest + 1) * self.samples // FAN**level + 3  # two ends of the range, and that of the ring
             if self.counts is not None or self.masses is not None:
-                self._sum(level, min(nodes, changed), num_steps=steps)
-        if self.counts is None:
-            known = torch.clamp(self.steps, max=self.slots) - self.newest
-            self.filled.copy_(known.clamp(min=0) * self.samples)
-        else:
-            self.filled.copy_(self.counts[-1])
+                self._sum(level, min(nodes, changed), num_steps=steps, filled=self.filled)
 
     def set_priorities(self, place: Tensor, priority: Tensor) -> None:
         """Set priorities, of a place that comes twice the larger one.
@@ -143,7 +139,7 @@ class Ring:
             array.copy_(state["arrays"][name])
         if self.priority is not None:
             self.priority.copy_(state["priority"])
-        self.add_up(self.slots + 1)
+        self._add_up_all()
 
     def clear(self) -> None:
         """Make the ring as a new one is."""
@@ -151,7 +147,12 @@ class Ring:
             if values is not None:
                 values.zero_()
         self.largest.fill_(1)
-        self.add_up(self.slots + 1)
+        self._add_up_all()
+
+    def _add_up_all(self) -> None:
+        """Compute all that follows from the transitions."""
+        Call(REPLAY_ADD, self.device, ring=self.members(), num_steps=0, filled=self.filled).launch("gv_replay_advance", 1)
+        self._add_up(self.slots + 1)
 
     def _sum(self, level: int, count: int, **members: Any) -> None:
         call = Call(REPLAY_ADD, self.device, ring=self.members(), at_level=level, count=count, **members)
