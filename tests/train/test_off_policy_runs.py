@@ -404,7 +404,8 @@ def test_aiming_is_learned(name, tmp_path):
     options = {"num_steps": 2, "learning_starts": 200, "replay_size": 20_000, "batch_size": 128, "gradient_steps": 2, **rates}
     config = TrainConfig(
         "Aim-v0", num_envs=16, total_steps=16 * 2 * 150, device="cpu", network=NetworkConfig((32, 32), "relu"),
-        algorithm=algorithm, algorithms={algorithm: CONFIGS[algorithm](**options)}, env_kwargs={"choices": int(name == "choices")},
+        algorithm=algorithm, algorithms={algorithm: CONFIGS[algorithm](**options)},
+        env_kwargs={"choices": int(name == "choices")},
     )  # fmt: skip
     with contextlib.closing(Trainer(config, quiet=True)) as trainer:
         trainer.train()
