@@ -1,4 +1,4 @@
-"""Learning of every preset: ``python benchmarks/learning.py --workers 16``; of another algorithm: ``--algorithm pqn``.
+"""Learning of every preset: ``python benchmarks/learning.py --workers 16``.
 
 Trains each env of ``PRESETS``, and the small games ``SMALL_TAG`` and ``SMALL_GRID_TAG``, with several seeds.
 Each run has a process and one thread of its own. Afterwards every match of trained and random roles is played: each role acts
@@ -6,8 +6,7 @@ by its trained policy or at random, so a table of two roles has four matches. Ea
 another seed than the training. Actions are drawn from the policies; a second evaluation takes the likeliest actions instead.
 
 Writes ``benchmarks/results/learning.json``, in which cases that are not run again keep their results, and
-``docs/figures/learning.png``; with another algorithm ``learning_NAME.json`` and ``learning_NAME.png``. ``--draw-only`` draws the
-picture and prints the table from the file.
+``docs/figures/learning.png``. ``--draw-only`` draws the picture and prints the table from the file.
 """
 
 from __future__ import annotations
@@ -37,7 +36,15 @@ import shared  # noqa: E402
 
 from gpu_vecenv.bench.machine import machine  # noqa: E402
 from gpu_vecenv.train import TrainConfig, Trainer, evaluate  # noqa: E402
-from gpu_vecenv.train.config import PRESETS, SMALL_GRID_TAG, SMALL_TAG, resolve  # noqa: E402
+from gpu_vecenv.train.config import (  # noqa: E402
+    PRESETS,
+    SMALL_CONTINUOUS_TAG,
+    SMALL_CONTINUOUS_TAG_DDPG,
+    SMALL_GRID_TAG,
+    SMALL_TAG,
+    SMALL_TAG_PQN,
+    resolve,
+)
 from gpu_vecenv.train.run_folder.intervals import mean_interval, student_quantile  # noqa: E402
 
 TARGETS = {
@@ -45,14 +52,25 @@ TARGETS = {
     "WarpAcrobot-v1": -100.0,
     "WarpMountainCarContinuous-v0": 90.0,
     "WarpPendulum-v1": -200.0,
+    **{f"WarpPendulum-v1 {name}": -160.0 for name in ("sac", "td3", "ddpg")},
+    **{f"WarpMountainCarContinuous-v0 {name}": 90.0 for name in ("sac", "td3")},
+    "WarpCartPole-v1 pqn": 475.0,
+    "WarpAcrobot-v1 pqn": -90.0,
 }
-"""Least mean return of a run that learned. MountainCar has none; the roles of Tag are compared with random ones."""
-
-TARGETS_OF = {"pqn": {"WarpAcrobot-v1": -90.0}}
-"""Targets of other algorithms where they differ."""
+"""Least mean return of a run that learned, with drawn actions; in ``OF_ALGORITHMS`` with the likeliest ones. MountainCar has
+none; the roles of Tag are compared with random ones."""
 
 CASES = {env_id: TrainConfig(env_id) for env_id in PRESETS} | {"SMALL_TAG": SMALL_TAG, "SMALL_GRID_TAG": SMALL_GRID_TAG}
 """Runs by name: an env with its preset, or a small game."""
+
+OF_ALGORITHMS = {
+    f"{env_id} {name}": TrainConfig(env_id, algorithm=name) for env_id, preset in PRESETS.items() for name in preset.algorithms
+} | {
+    "SMALL_CONTINUOUS_TAG": SMALL_CONTINUOUS_TAG,
+    "SMALL_CONTINUOUS_TAG_DDPG": SMALL_CONTINUOUS_TAG_DDPG,
+    "SMALL_TAG_PQN": SMALL_TAG_PQN,
+}
+"""Runs of other algorithms than PPO by name: an env with the preset of an algorithm, or a small game."""
 
 POINTS = 100
 """Points of a curve."""
@@ -64,10 +82,8 @@ COLOURS = ("#00695c", "#e65100", "#1565c0", "#6a1b9a")
 class Options:
     """Options of the script."""
 
-    cases: tuple[str, ...] = ()
-    """Ids of envs, and names of small games; none: all, or with another algorithm than PPO those that have a preset for it."""
-    algorithm: str = "ppo"
-    """Name of the algorithm."""
+    cases: tuple[str, ...] = tuple(CASES)
+    """Names of ``CASES``, or of ``OF_ALGORITHMS``, such as ``"WarpPendulum-v1 sac"``."""
     seeds: int = 5
     """Runs of a case, with the seeds 0, 1, ..."""
     workers: int = len(os.sched_getaffinity(0))
@@ -80,31 +96,19 @@ class Options:
     """Episodes of an evaluation."""
     total_steps: int | None = None
     """Steps of a run; None: those of the preset."""
-    out: Path | None = None
-    """File of the results; None: learning.json or learning_NAME.json in ``benchmarks/results``."""
-    figure: Path | None = None
-    """File of the picture; None: learning.png or learning_NAME.png in ``docs/figures``."""
+    out: Path = ROOT / "benchmarks" / "results" / "learning.json"
+    """File of the results."""
+    figure: Path = ROOT / "docs" / "figures" / "learning.png"
+    """File of the picture."""
     draw_only: bool = False
     """Run nothing."""
-
-    def __post_init__(self) -> None:
-        """Fill in what depends on the algorithm."""
-        name = "learning" if self.algorithm == "ppo" else f"learning_{self.algorithm}"
-        with_preset = [case for case in CASES if case in PRESETS and self.algorithm in PRESETS[case].algorithms]
-        usual = {
-            "cases": tuple(CASES) if self.algorithm == "ppo" else tuple(with_preset),
-            "out": ROOT / "benchmarks" / "results" / f"{name}.json",
-            "figure": ROOT / "docs" / "figures" / f"{name}.png",
-        }
-        for field, value in usual.items():
-            object.__setattr__(self, field, getattr(self, field) or value)
 
 
 def config_of(case: str, seed: int, options: Options) -> TrainConfig:
     """Return the options of a run."""
-    config = CASES[case]
+    config = (CASES | OF_ALGORITHMS)[case]
     changes: dict[str, Any] = {} if options.total_steps is None else {"total_steps": options.total_steps}
-    return dataclasses.replace(config, seed=seed, device=options.device, algorithm=options.algorithm, **changes)
+    return dataclasses.replace(config, seed=seed, device=options.device, **changes)
 
 
 def train(case: str, seed: int, options: Options) -> dict[str, Any]:
@@ -154,11 +158,6 @@ def roles_of(run: dict[str, Any]) -> list[str]:
     return list(run["likeliest"]["mean_return"])
 
 
-def target_of(case: str, row: dict[str, Any]) -> float | None:
-    """Return the target of a case; None without one."""
-    return {**TARGETS, **TARGETS_OF.get(row["options"].get("algorithm", "ppo"), {})}.get(case)
-
-
 def finished(row: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the runs of an env without those that failed."""
     return [run for run in row["runs"] if "error" not in run]
@@ -170,9 +169,8 @@ def measure(options: Options) -> None:
     facts, settings = machine(options.device), vars(options) | {"out": str(options.out.name), "figure": options.figure.name}
     for case in options.cases:
         config = resolve(config_of(case, 0, options))
-        hyperparameters = {
-            name: config.to_options()[name] for name in ("num_envs", "total_steps", options.algorithm, "network", "env_kwargs")
-        }
+        names = ("num_envs", "total_steps", config.algorithm, "network", "env_kwargs")
+        hyperparameters = {name: config.to_options()[name] for name in names}
         results["envs"][case] = {"machine": facts, "options": settings, "hyperparameters": hyperparameters, "runs": []}
     os.environ["GPU_VECENV_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"  # read by the processes of the runs
     with ProcessPoolExecutor(options.workers, multiprocessing.get_context("spawn")) as pool:
@@ -214,11 +212,12 @@ def table(results: dict[str, Any]) -> None:
         if len(roles) > 1:
             several[case] = runs
             continue
-        (role,), target = roles, target_of(case, row)
+        (role,), target = roles, TARGETS.get(case)
         drawn = [match(run)[role] for run in runs]
         likeliest = [run["likeliest"]["mean_return"][role] for run in runs]
         random = [match(run, role)[role] for run in runs]
-        reached = "" if target is None else f"{target:8.0f}  {sum(x >= target for x in drawn)} of {len(runs)} seeds"
+        judged = likeliest if case in OF_ALGORITHMS else drawn
+        reached = "" if target is None else f"{target:8.0f}  {sum(x >= target for x in judged)} of {len(runs)} seeds"
         print(f"{case:<30} {shown(drawn):>19} {shown(likeliest):>19} {shown(random):>19} {reached}")
     if several:
         print("\nreturn of a trained role and of a random one, against the same opponents")
@@ -248,11 +247,11 @@ def draw(results: dict[str, Any], path: Path) -> None:
     for axes in grid.flat[len(rows) :]:
         axes.remove()
     for axes, (case, row) in zip(grid.flat, rows.items(), strict=False):
-        _panel(axes, case, finished(row), target_of(case, row))
+        _panel(axes, case, finished(row))
     shared.save(figure, path)
 
 
-def _panel(axes: Any, case: str, runs: list[dict[str, Any]], target: float | None) -> None:
+def _panel(axes: Any, case: str, runs: list[dict[str, Any]]) -> None:
     """Draw one case."""
     roles = roles_of(runs[0])
     points = min(len(run["curve"]["steps"]) for run in runs)  # a run at the limit is shorter
@@ -268,8 +267,8 @@ def _panel(axes: Any, case: str, runs: list[dict[str, Any]], target: float | Non
             axes.fill_between(steps, mean - half, mean + half, color=colour, alpha=0.2, lw=0, label="95 % interval of the mean")
         level = float(np.mean([match(run, *roles)[role] for run in runs]))
         axes.axhline(level, color=colour, lw=0.9, ls="--", label=f"{name}all act at random")
-    if target is not None:
-        axes.axhline(target, color="black", lw=0.9, ls=":", label=f"target, {target:g}")
+    if case in TARGETS:
+        axes.axhline(TARGETS[case], color="black", lw=0.9, ls=":", label=f"target, {TARGETS[case]:g}")
     shared.label(axes, case, "return, last 100 episodes")
     axes.legend(fontsize=6, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)  # below, off the curves
 

@@ -279,6 +279,6 @@ def _dtypes(kind: str) -> dict[str, Any]:
     """Return torch's dtypes by the names in declarations, on one kind of device. Seeds are uint64, which torch keeps as int64."""
     import torch
 
-    names = ("float32", "float64", "int32", "int64", "bool")
+    names = ("float32", "float64", "int32", "int64", "uint8", "bool")
     dtypes = {name: getattr(torch, name) for name in names}
     return dtypes | {"uint64": torch.int64, "half": torch.float16 if kind == "cuda" else torch.float32}

@@ -241,6 +241,107 @@ NOISE = Program(
     small=2048,
 )
 
+RING_LEVEL = Struct(
+    "GvLevel",
+    Number("first", "int64", "its first node in a tree"),
+    Number("nodes", "int64", "those of level 0, which is in no tree, are places"),
+)
+
+MAX_RING_LEVELS = 8
+"""Levels of a replay buffer's trees of sums, with that of the places; a node has 64 children."""
+
+RING = Struct(
+    "GvRing",
+    Array("steps", "int64", "1", "steps that were copied to the ring", written=True),
+    Array("flags", "uint8", "*slots, samples, agents", written=True),
+    Array("reward", "float32", "*slots, samples, agents"),
+    Array("priority", "float32", "*slots, samples", "null without priorities", written=True),
+    Array("counts", "float64", "*nodes", "tree; null if every transition counts", written=True),
+    Array("masses", "float64", "*nodes", "tree; null without priorities", written=True),
+    Nested("level", RING_LEVEL, (MAX_RING_LEVELS,)),
+    Number("slots", "int64", "S + 1"),
+    *numbers("int64", "samples", "agents"),
+    Number("n_steps", "int32", "steps that a transition sums, at most"),
+    Number("newest", "int32", "newest steps, which are not sampled"),
+    Number("levels", "int32", "number of the last level"),
+)
+"""Ring of a replay buffer, see ``kernels/learner/replay.h``."""
+
+RING_PART = Struct(
+    "GvRingPart",
+    Array("slab", "any", "*steps, *samples, *width", strided=True),
+    Array("ring", "any", "*slots, *samples, *width", written=True),
+    Number("step", "int64", "bytes from a step of the slab to the next"),
+    Number("sample", "int64", "bytes from a sample of the slab to the next"),
+    Number("steps", "int64", "steps to copy"),
+    Number("width", "int64", "numbers of a sample"),
+    Number("bytes", "int32", "of a number: 1 or 4"),
+    Number("at_ends", "int32", "1: copy samples alone whose episode ended"),
+    Number("end_tile", "int32", "end of its tiles among those of all parts"),
+)
+
+MAX_RING_PARTS = 10
+"""Arrays of a replay buffer that a launch copies or gathers, at most."""
+
+REPLAY_ADD = Program(
+    "steps of a replay buffer",
+    KERNEL_FOLDER / "learner" / "replay_add.cu",
+    arguments(
+        Nested("ring", RING),
+        Nested("parts", RING_PART, (MAX_RING_PARTS,)),
+        *arrays("bool", "num_steps, *samples, agents", "valid", "episode_end", "timed_out", "ended"),
+        Array("largest", "float32", "1", "priority of new transitions"),
+        Array("filled", "int64", "1", "transitions that can be sampled", written=True),
+        Array("places", "int64", "count", "places whose sums to add up; null for those of a rollout"),
+        Number("num_steps", "int64", "steps of a rollout"),
+        Number("bootstraps", "int32", "1: a value is added at time limits"),
+        Number("at_level", "int32", "level to add up"),
+        Number("count", "int64", "nodes to add up"),
+    ),
+    (("TILE", 512),),  # numbers of a team
+    small=2048,
+)
+
+BATCH_PART = Struct(
+    "GvBatchPart",
+    Array("ring", "any", "*slots, *samples, *width"),
+    Array("final_ring", "any", "*slots, *samples, *width", "final observations; null for none"),
+    Array("to", "any", "*rows, *width", written=True),
+    Number("width", "int64", "numbers of an agent if by_agent, else of a sample"),
+    Number("bytes", "int32", "of a number: 1 or 4"),
+    Number("by_agent", "int32", "1: numbers of each agent, else of the sample"),
+    Number("is_next", "int32", "1: after the steps, else before"),
+    Number("otherwise", "int32", "number of agents that do not count"),
+    Number("end_tile", "int32", "end of its tiles among those of all parts"),
+)
+
+REPLAY_SAMPLE = Program(
+    "transitions of a replay buffer",
+    KERNEL_FOLDER / "learner" / "replay_sample.cu",
+    arguments(
+        Nested("ring", RING),
+        Nested("parts", BATCH_PART, (MAX_RING_PARTS,)),
+        Array("draws", "int64", "1", "number of the draw", written=True),
+        Array("filled", "int64", "1", "transitions that can be sampled"),
+        Array("gammas", "float32", "*powers", "discount of 0, 1, ... steps"),
+        Array("beta", "float32", "1", "exponent of importance weights; null without priorities"),
+        Array("place", "int64", "rows", written=True),
+        Array("weight", "float32", "rows", written=True),
+        Array("valid", "bool", "rows, *agents", written=True),
+        *arrays("float32", "rows, *agents", "reward", "discount", written=True),
+        Array("ahead", "int64", "rows, *agents",
+              "twice the place of the next inputs, plus 1 for final observations; -1 for none", written=True),
+        Array("error", "float32", "rows"),
+        Array("largest", "float32", "1", "largest priority"),
+        Array("priorities", "float32", "rows", written=True),
+        *numbers("float32", "epsilon", "exponent"),
+        Number("seed", "uint64"),
+        Number("rows", "int32", "transitions of a batch"),
+    ),
+    (("TILE", 512),),  # numbers of a team
+    small=2048,
+)  # fmt: skip
+
 NUM_METRICS = 12
 """Number of ``PPO.metric_names``."""
 
@@ -307,5 +408,5 @@ METRICS_TO_HOST = Program(
     ),
 )
 
-PROGRAMS = (DRAW, SCAN, MASKS, CHOICES, EFFECTS, MOMENTS, MINIBATCH_MOMENTS, EPISODES, METRICS, SHUFFLE, NOISE, UPDATE_ENDS,
-            FINITE, METRICS_TO_HOST)  # fmt: skip
+PROGRAMS = (DRAW, SCAN, MASKS, CHOICES, EFFECTS, MOMENTS, MINIBATCH_MOMENTS, EPISODES, METRICS, SHUFFLE, NOISE, REPLAY_ADD,
+            REPLAY_SAMPLE, UPDATE_ENDS, FINITE, METRICS_TO_HOST)  # fmt: skip

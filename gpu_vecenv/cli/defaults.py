@@ -90,10 +90,10 @@ def _get(value: AlgorithmPreset, path: tuple[str, ...]) -> Any:
 
 @functools.cache
 def docs(cls: type) -> dict[str, str]:
-    """Return the docstring under each field, in one line; it has to be parsed from the source."""
+    """Return the docstring under each field, also of the classes that it extends, in one line; it is parsed from the source."""
     (definition,) = ast.parse(inspect.getsource(cls)).body
     body = definition.body if isinstance(definition, ast.ClassDef) else []
-    docs_of_fields = {}
+    docs_of_fields = {name: text for base in cls.__bases__ if dataclasses.is_dataclass(base) for name, text in docs(base).items()}
     for field, text in zip(body, body[1:], strict=False):
         if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr):
             docs_of_fields[ast.unparse(field.target)] = " ".join(str(ast.literal_eval(text.value)).replace("``", "").split())

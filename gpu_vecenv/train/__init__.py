@@ -2,7 +2,7 @@
 
 Reading order: ``config``; ``policies/contract.py`` and ``algorithms/contract.py``, the calls between rooms;
 ``runner/iteration.py``, which makes them; then ``storage``, ``policies``, ``algorithms``, ``returns``, the rest of ``runner``,
-and ``run_folder``. ``docs/design/trainer.md`` and the two pages that it names give the reasons.
+and ``run_folder``. ``docs/design/trainer.md`` and the three pages that it names give the reasons.
 """
 
 from gpu_vecenv.importing import collector_paused
@@ -14,12 +14,15 @@ with collector_paused():
     from gpu_vecenv.train.config import (
         AlgorithmConfig,
         AlgorithmPreset,
+        DDPGConfig,
         NetworkConfig,
         PolicyConfig,
         PPOConfig,
         PQNConfig,
         Preset,
+        SACConfig,
         Storage,
+        TD3Config,
         TrainConfig,
         bootstraps,
         register_algorithm,
@@ -50,16 +53,19 @@ with collector_paused():
     from gpu_vecenv.train.runner.measure import Evaluation
     from gpu_vecenv.train.runner.one_of_many import RunResult
     from gpu_vecenv.train.runner.trainer import Trainer
+    from gpu_vecenv.train.storage.replay import Batch, Replay, replay_bytes
     from gpu_vecenv.train.storage.samples import Samples
 
 __all__ = [
     "Algorithm",
     "AlgorithmConfig",
     "AlgorithmPreset",
+    "Batch",
     "Callback",
     "CallbackError",
     "CheckpointError",
     "ConfigError",
+    "DDPGConfig",
     "Draw",
     "Evaluation",
     "Inputs",
@@ -75,15 +81,18 @@ __all__ = [
     "PolicyConfig",
     "PolicyMapError",
     "Preset",
+    "Replay",
     "Run",
     "RunExistsError",
     "RunGoneError",
     "RunLockedError",
     "RunResult",
     "RunsError",
+    "SACConfig",
     "Samples",
     "Setup",
     "Storage",
+    "TD3Config",
     "TrainConfig",
     "Trainer",
     "UnfinishedError",
@@ -95,6 +104,7 @@ __all__ = [
     "plot_curves",
     "register_algorithm",
     "register_network",
+    "replay_bytes",
     "require_same_form",
     "resume_many",
     "train_many",

@@ -22,6 +22,8 @@ from gpu_vecenv.backend.trainer_programs import (
     MOMENTS,
     NOISE,
     PROGRAMS,
+    REPLAY_ADD,
+    REPLAY_SAMPLE,
     SCAN,
     SHUFFLE,
     UPDATE_ENDS,
@@ -41,11 +43,13 @@ KERNELS = {
     METRICS: ["gv_metric_means", "gv_metric_sums"],
     SHUFFLE: ["gv_choose", "gv_shuffle"],
     NOISE: ["gv_noise_integers", "gv_noise_normal", "gv_noise_uniform"],
+    REPLAY_ADD: ["gv_replay_advance", "gv_replay_copy", "gv_replay_mark", "gv_replay_sum"],
+    REPLAY_SAMPLE: ["gv_replay_draw", "gv_replay_follow", "gv_replay_gather", "gv_replay_priorities"],
     UPDATE_ENDS: ["gv_begin", "gv_end"],
     FINITE: ["gv_search"],
     METRICS_TO_HOST: ["gv_metrics_to_host"],
 }
-DOUBLE = (MOMENTS, MINIBATCH_MOMENTS, EPISODES, METRICS, UPDATE_ENDS)
+DOUBLE = (MOMENTS, MINIBATCH_MOMENTS, EPISODES, METRICS, REPLAY_ADD, REPLAY_SAMPLE, UPDATE_ENDS)
 IN_SCRATCH = (DRAW, SCAN, MOMENTS, MINIBATCH_MOMENTS, EPISODES, METRICS)
 
 

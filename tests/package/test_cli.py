@@ -247,10 +247,10 @@ def test_help_of_train_shows_the_defaults_of_another_algorithm(capsys):
 
 
 def assert_defaults(text, values):
-    """Compare the text after an option's name, ``... (default: 8 for A, B; 9 for others)``, with the value of each env."""
+    """Compare the text after an option's name, ``... (default: 8 for A; 9 for others; with sac: 7)``, with each env's."""
     told = text.partition("(default: ")[2]
     if len(set(values.values())) == 1:
-        assert told.startswith((f"{values['Other-v0']})", f"{values['Other-v0']}; with "))  # another algorithm's follow
+        assert told.startswith((f"{values['Other-v0']})", f"{values['Other-v0']}; with "))
         return
     found = {}
     for part in told.partition(" for others")[0].split("; "):

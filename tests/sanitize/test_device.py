@@ -83,6 +83,13 @@ def test_a_short_training_causes_no_sanitizer_error(case, kernels, tool):
     assert done.returncode == 0 and "trained 3" in done.stdout, done.stdout[-3000:] + done.stderr[-3000:]
 
 
+@pytest.mark.parametrize("tool", ["memcheck", "racecheck", "synccheck"])
+@pytest.mark.parametrize("case", ["choices, agents that leave", "numbers"])
+def test_a_replay_buffer_causes_no_sanitizer_error(case, tool):
+    done = run(tool, *TRAININGS[case], script=str(Path(__file__).with_name("short_replay.py")))
+    assert done.returncode == 0 and "sampled True" in done.stdout, done.stdout[-3000:] + done.stderr[-3000:]
+
+
 @pytest.mark.parametrize(("tool", "fault"), [("memcheck", "overrun"), ("racecheck", "race")])
 def test_a_planted_fault_is_reported(tool, fault):
     done = run(tool, *CASES["a block a world"], f"fault={fault}")

@@ -81,6 +81,9 @@ def test_an_update_is_that_of_the_papers(case):
             nothing = ~samples.valid  # rows that do not count may hold anything
             obs = samples.obs["own"] if isinstance(samples.obs, dict) else samples.obs
             obs[:-1][nothing], samples.reward[nothing] = torch.nan, torch.nan
+            if samples.final_obs is not None:
+                final = samples.final_obs["own"] if isinstance(samples.final_obs, dict) else samples.final_obs
+                final[~samples.timed_out] = torch.nan
             bootstrap = algorithm.bootstraps
             assert bootstrap == (samples.final_obs is not None)
             world = rows.world_and_agent()[0].flatten().tolist()

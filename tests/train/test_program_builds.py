@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium.spaces import Box, MultiDiscrete
+from replay_cases import Worlds
 
 from gpu_vecenv.backend import programs
 from gpu_vecenv.backend.compiler import LEVELS, compile_object, cpu_level
@@ -14,6 +15,7 @@ from gpu_vecenv.backend.programs import CpuProgram
 from gpu_vecenv.spec.roles import Group
 from gpu_vecenv.train.algorithms import shuffle
 from gpu_vecenv.train.returns import choices, effects, episodes, masks, metrics, moments, scan
+from gpu_vecenv.train.storage.replay import Replay
 
 
 def results(steps=40, rows=700):
@@ -40,7 +42,23 @@ def results(steps=40, rows=700):
         *shuffle.shuffle(shuffle.choose(valid.flatten()), 3, torch.tensor(7)),
         *shuffle.shuffle(shuffle.choose(valid.flatten(), True), 3, torch.tensor(8)),
         shuffle.shuffle_samples(shuffle.choose(valid.flatten()), 3, torch.tensor(9), 1, 4),
+        *replayed(None), *replayed(0.6),
     )  # fmt: skip
+
+
+def replayed(exponent):
+    """Return numbers of a replay buffer after some rounds."""
+    worlds = Worlds(num_worlds=60, by_world=True, mask=True, shared=True)
+    replay = Replay(worlds.rows, 60 * 13, 1100, 0.9, 7, "cpu", 3, exponent)
+    found, beta = [], () if exponent is None else (0.5,)
+    for _ in range(4):
+        replay.add(worlds.rollout())
+        batch = replay.sample(*beta)
+        if exponent is not None:
+            replay.set_priorities(batch, batch.reward.sum(1))
+            found.append(replay.ring.masses.clone())
+        found += [batch.place, batch.weight, batch.reward, batch.next_inputs.obs["own"], batch.next_inputs.mask, batch.action]
+    return found
 
 
 def limited(flags):

@@ -85,7 +85,7 @@ class Algorithm(ABC):
 
         Args:
             samples: the policy's samples of a rollout. The next rollout overwrites their arrays, so an algorithm copies what it
-                needs later, such as into a replay buffer.
+                needs later, such as into a ``Replay``.
             scalars: what ``scalars_at()`` returned, float32 () each, on the device. Their addresses do not change, so a captured
                 graph reads the present values.
 

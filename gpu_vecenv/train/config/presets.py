@@ -15,6 +15,8 @@ from gpu_vecenv.train.config.checks import COUNT, FLAG, LONG_COUNT, Check, check
 from gpu_vecenv.train.config.network import NetworkConfig
 from gpu_vecenv.train.config.ppo import PPOConfig
 from gpu_vecenv.train.config.pqn import PQNConfig
+from gpu_vecenv.train.config.sac import SACConfig
+from gpu_vecenv.train.config.td3 import DDPGConfig, TD3Config
 from gpu_vecenv.train.errors import ConfigError
 
 
@@ -122,6 +124,28 @@ TAG_PPO = PPOConfig(
     entropy_coef=0.0,
 )
 """Hyperparameters for both kinds of Tag."""
+
+SMALL_RELU = NetworkConfig((64, 64), "relu")
+"""Networks of off-policy algorithms for classic control, smaller than the default, which are enough."""
+
+# RL Baselines3 Zoo (hyperparams/sac.yml, td3.yml, ddpg.yml) has the same rates and discount, one world and one gradient step for
+# each of 20,000 steps. Here an iteration has more of both.
+PENDULUM: dict[str, Any] = {
+    "replay_size": 100_000, "learning_starts": 1_000, "batch_size": 128, "actor_learning_rate": 1e-3,
+    "critic_learning_rate": 1e-3, "gamma": 0.98, "tau": 0.01,
+}  # fmt: skip
+"""Options of SAC, TD3 and DDPG for Pendulum."""
+
+# Of 500 episodes of uniform random actions none reaches the goal; if each action is held for 10 steps, 70 % do.
+VALLEY: dict[str, Any] = {
+    "replay_size": 200_000, "learning_starts": 20_000, "noise_steps": 10, "gamma": 0.999, "tau": 0.01,
+}  # fmt: skip
+"""Options of SAC, TD3 and DDPG for MountainCarContinuous."""
+
+
+def _off_policy(options: AlgorithmConfig, num_envs: int, total_steps: int) -> AlgorithmPreset:
+    return AlgorithmPreset(options, num_envs, total_steps, SMALL_RELU)
+
 
 # Classic control starts from the hyperparameters of RL Baselines3 Zoo (github.com/DLR-RM/rl-baselines3-zoo, hyperparams/ppo.yml),
 # which has 1 to 16 worlds. With more worlds, rollouts are shorter and each has about as many minibatches.
@@ -252,6 +276,11 @@ PRESETS: dict[str, Preset] = {
             max_grad_norm=5.0,
         ),
         network=NetworkConfig(log_std=1.0),
+        algorithms={
+            "sac": _off_policy(SACConfig(**VALLEY, temperature=0.1, temperature_learning_rate=None), 64, 200_000),
+            "td3": _off_policy(TD3Config(**VALLEY, exploration_noise=0.5), 64, 200_000),
+            "ddpg": _off_policy(DDPGConfig(**VALLEY, exploration_noise=0.5, batch_size=256), 64, 200_000),
+        },
     ),
     # Zoo: 4 worlds, 1,024 steps, gamma 0.9, lambda 0.95, 10 epochs of 64 minibatches, rate 1e-3. In longer runs, and
     # with a constant rate, the return falls again.
@@ -267,6 +296,11 @@ PRESETS: dict[str, Preset] = {
             gamma=0.9,
             entropy_coef=0.0,
         ),
+        algorithms={
+            "sac": _off_policy(SACConfig(**PENDULUM, temperature_learning_rate=1e-3), 16, 40_000),
+            "td3": _off_policy(TD3Config(**PENDULUM), 16, 40_000),
+            "ddpg": _off_policy(DDPGConfig(**PENDULUM), 16, 40_000),
+        },
     ),
 }
 """Presets of the envs of this package by id (without namespace)."""

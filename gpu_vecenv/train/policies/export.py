@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from gpu_vecenv.atomic_file import atomic_file
 from gpu_vecenv.errors import MissingExtraError
 from gpu_vecenv.train.errors import ConfigError
+from gpu_vecenv.train.policies.actor import ActorPolicy
 from gpu_vecenv.train.policies.actor_critic import ActorCritic
 from gpu_vecenv.train.policies.check import samples_of
 from gpu_vecenv.train.policies.contract import Observation, Policy
@@ -46,8 +47,12 @@ def write_policy(policy: Policy, path: str | Path) -> Path:
         action: float32 (B, k), the mean, clipped to the bounds.
         mean, std: float32 (B, k), of the normal distribution that training draws from; the env clips the draws.
 
+    A policy of SAC with continuous actions gives ``action``, the tangent of the mean in the env's units, and ``mean`` and
+    ``log_std``, float32 (B, k), of the normal distribution before the tangent, in units whose bounds are -1 and 1. A policy of
+    TD3 or DDPG gives ``action`` alone.
+
     Args:
-        policy: an ``ActorCritic``; it is not changed.
+        policy: an ``ActorCritic`` or an ``ActorPolicy``; it is not changed.
         path: file to write, ``.pt2`` for ``torch.export.load()``, ``.onnx`` for an ONNX runtime. An earlier file is replaced when
             the new one is complete.
 
@@ -62,14 +67,15 @@ def write_policy(policy: Policy, path: str | Path) -> Path:
     path = Path(path)
     if path.suffix not in SUFFIXES:
         raise ConfigError(f"export: expected a file that ends with {' or '.join(SUFFIXES)}, got {path}")
-    if not isinstance(policy, ActorCritic):
+    if not isinstance(policy, ActorCritic | ActorPolicy):
         raise ConfigError(f"export: expected a policy with a network, got {type(policy).__name__}")
     if policy.state_shape is not None:
         raise ConfigError(f"export: expected a policy without a state, got {policy.name!r} with one of {policy.state_shape}")
     if path.suffix == ".onnx" and importlib.util.find_spec("onnxscript") is None:
         raise MissingExtraError("export: a file that ends with .onnx needs onnxscript: pip install onnxscript")
     policy = copy.deepcopy(policy).cpu().eval()
-    policy.checks_results = False  # torch.export cannot trace the check
+    if isinstance(policy, ActorCritic):
+        policy.checks_results = False  # torch.export cannot trace the check
     group = policy.group
     obs = samples_of(policy.network, group)
     inputs = {"obs": obs} if isinstance(obs, Tensor) else dict(obs)
@@ -93,9 +99,12 @@ class _Program(nn.Module):
     low: Tensor
     high: Tensor
 
-    def __init__(self, policy: ActorCritic):
+    def __init__(self, policy: ActorCritic | ActorPolicy):
         super().__init__()
         self.policy = policy
+        if isinstance(policy, ActorPolicy):
+            self.output_names = list(policy.export_names)
+            return
         self.output_names = ["action", "q_values" if isinstance(policy, QPolicy) else "logits"]
         if isinstance(policy.group.action, Box):
             self.output_names = ["action", "mean", "std"]
@@ -105,6 +114,8 @@ class _Program(nn.Module):
     def results(self, obs: Observation, mask: Tensor | None, agent: Tensor | None) -> tuple[Tensor, ...]:
         """Return the outputs."""
         policy = self.policy
+        if isinstance(policy, ActorPolicy):
+            return policy.exported(policy.outputs(policy.features(obs, agent)), mask)
         outputs = policy.outputs(obs, agent)
         if policy.box is not None:
             mean = policy.env_actions(outputs)

@@ -239,6 +239,33 @@ class FeedForward(nn.Module):
         return CALL_LAYERS(self.critic_layers, CALL_LAYERS(self.trunk, obs)).squeeze(-1)
 
 
+def uniform_layers(spec: NetworkSpec, num_outputs: int, config: NetworkConfig, generator: torch.Generator) -> nn.Sequential:
+    """Return hidden layers and a last one, as actors of off-policy algorithms have them.
+
+    Weights and biases are uniform within ``1 / sqrt(inputs of the layer)``, as in Lillicrap et al. 2016, arXiv 1509.02971,
+    section 7, and in the code of Fujimoto et al. 2018 and of Haarnoja et al. 2018, whose last layers are no exception.
+
+    Args:
+        spec: inputs, as those of ``FeedForward``.
+        num_outputs: outputs of the last layer.
+        config: hidden layers.
+        generator: source of the weights, a CPU generator.
+    """
+    parts = spec.parts
+    layers: list[nn.Module] = [nn.Flatten()] if len(parts) == 1 and len(spec.observation.shape) > 1 else []
+    for size in (*config.hidden_sizes, num_outputs):
+        layer = _blank(nn.Linear if len(parts) == 1 else SharedLinear, sum(parts), size)
+        if isinstance(layer, SharedLinear):
+            layer.parts = list(parts)
+        bound = 1 / math.sqrt(sum(parts))
+        for tensor in (layer.weight, layer.bias):
+            nn.init.uniform_(tensor, -bound, bound, generator=generator)
+        norm = [nn.LayerNorm(size, dtype=torch.float32, device="cpu")] if config.layer_norm else []
+        layers += [layer, *norm, _ACTIVATIONS[config.activation]()]
+        parts = (size,)
+    return nn.Sequential(*layers[: -2 if config.layer_norm else -1])
+
+
 class QNetwork(nn.Module):
     """The built-in network of policies of values: the value of each choice of each entry of an action."""
 
