@@ -26,7 +26,7 @@ from gpu_vecenv.train import (
 )
 from gpu_vecenv.train.algorithms.masked_adam import MaskedAdam
 from gpu_vecenv.train.algorithms.masked_radam import MaskedRAdam
-from gpu_vecenv.train.config import PRESETS
+from gpu_vecenv.train.config import PRESETS, SMALL_TAG_PQN
 from tests.devices import DEVICES
 
 NETWORK = NetworkConfig((8,), "tanh", layer_norm=True)
@@ -302,6 +302,28 @@ def test_agents_learn_the_right_choices_under_masks(mixing, tmp_path):
         path = trainer.save(tmp_path / "run.pt")
     found = evaluate(path, episodes=32, device="cpu").mean_return
     assert min(found.values()) > 4.9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("env_id", "least"), [("WarpCartPole-v1", 475), ("WarpAcrobot-v1", -90)])
+def test_the_presets_learn(env_id, least, tmp_path):
+    with contextlib.closing(Trainer(TrainConfig(env_id, device="cpu", algorithm="pqn", seed=1), quiet=True)) as trainer:
+        trainer.train()
+        path = trainer.save(tmp_path / "run.pt")
+    assert evaluate(path, episodes=100, device="cpu").mean_return["agent"] >= least
+
+
+@pytest.mark.slow
+def test_teams_of_tag_learn_by_vdn(tmp_path):
+    """Each role is better than random play against random opponents."""
+    with contextlib.closing(Trainer(dataclasses.replace(SMALL_TAG_PQN, device="cpu"), quiet=True)) as trainer:
+        trainer.train()
+        path = trainer.save(tmp_path / "run.pt")
+    random = {"tagger": "random", "runner": "random"}
+    matches = [{**random, role: role} for role in random]
+    base = evaluate(path, 64, policy_map=random, device="cpu").mean_return
+    found = [evaluate(path, 64, policy_map=each, device="cpu").mean_return for each in matches]
+    assert found[0]["tagger"] > 1.5 * base["tagger"] and found[1]["runner"] > 0.75 * base["runner"]  # runners have negative ones
 
 
 # ---- options ------------------------------------------------------------------------------------------------------------
