@@ -118,7 +118,7 @@ def measure_goal(name: str, options: Options, every: int = 25) -> dict[str, Any]
             spent += timed(lambda: trainer.train(every), options.device)
             path = trainer.save(Path(folder) / "run.pt")
             mean = evaluate(path, 100, deterministic=True, device=options.device).mean_return["agent"]
-            curve.append((spent, trainer.steps, mean))
+            curve.append((spent, trainer.iteration * trainer.steps_per_iteration, mean))
     trainer.close()
     return {"seconds_with_setup": curve[-1][0], "reached": curve[-1][2] >= GOAL, "curve": curve}
 
