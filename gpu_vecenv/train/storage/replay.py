@@ -87,9 +87,8 @@ class Replay:
             f"{rows.num_samples:,} samples", size,
         )  # fmt: skip
         self.batch_size, self.exponent = batch_size, priority_exponent
-        self.seed, self.device = int(seed) % 2**64, torch.device(device)
-        self.ring = Ring(rows, slots, n_steps, priority_exponent is not None, self.device)
-        self.filled = self.ring.filled
+        self.ring = Ring(rows, slots, n_steps, priority_exponent is not None, torch.device(device))
+        self.seed, self.device, self.filled = int(seed) % 2**64, self.ring.device, self.ring.filled
         self.agent = torch.cat(rows.agents) if rows.with_ids else None
         self._gammas = torch.tensor([gamma**i for i in range(n_steps + 1)], dtype=torch.float32, device=device)
         self._draws = torch.zeros((), dtype=torch.int64, device=device)

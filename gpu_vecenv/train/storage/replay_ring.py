@@ -44,11 +44,12 @@ class Ring:
             with_priorities: transitions have priorities.
             device: device of the arrays.
         """
-        self.slots, self.n_steps, self.newest, self.device = slots, n_steps, newest_steps(rows, n_steps), device
+        self.slots, self.n_steps, self.newest = slots, n_steps, newest_steps(rows, n_steps)
         self.samples, self.agents = rows.num_samples, rows.shape[1] if len(rows.shape) > 1 else 1
         self.bootstraps, self.all_valid = rows.with_final_obs, rows.rollout.alive_next is None
         self.arrays = dict(_arrays(rows, slots + 1, device))
         self.steps, self.filled = torch.zeros(2, dtype=torch.int64, device=device).unbind()
+        self.device = self.steps.device
         self.largest = torch.ones((), dtype=torch.float32, device=device)
         self.priority = None
         if with_priorities:

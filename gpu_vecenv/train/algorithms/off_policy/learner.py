@@ -138,7 +138,7 @@ class OffPolicy(Algorithm):
         with torch.no_grad():
             means = [torch.stack([each[name] for each in found if name in each]).mean() for name in self.terms]
             steps = torch.stack(self.taken).sum()
-            data = self.options.gradient_steps * self.num_rows / new
+            data = self.options.gradient_steps * self.num_rows / torch.where(new > 0, new, math.nan)
             learned = torch.where(self.gate, torch.stack([*means, data]), math.nan)  # NaN stands for no value
             others = (self.replay.filled, learned[-1], steps, self.gate * len(self.taken) - steps)
             return torch.cat((learned[:-1], torch.stack([x.float() for x in others])))
