@@ -37,7 +37,15 @@ import shared  # noqa: E402
 
 from gpu_vecenv.bench.machine import machine  # noqa: E402
 from gpu_vecenv.train import TrainConfig, Trainer, evaluate  # noqa: E402
-from gpu_vecenv.train.config import PRESETS, SMALL_GRID_TAG, SMALL_TAG, resolve  # noqa: E402
+from gpu_vecenv.train.config import (  # noqa: E402
+    PRESETS,
+    SMALL_CONTINUOUS_TAG,
+    SMALL_CONTINUOUS_TAG_DDPG,
+    SMALL_GRID_TAG,
+    SMALL_TAG,
+    SMALL_TAG_PQN,
+    resolve,
+)
 from gpu_vecenv.train.run_folder.intervals import mean_interval, student_quantile  # noqa: E402
 
 TARGETS = {
@@ -45,11 +53,25 @@ TARGETS = {
     "WarpAcrobot-v1": -100.0,
     "WarpMountainCarContinuous-v0": 90.0,
     "WarpPendulum-v1": -200.0,
+    **{f"WarpPendulum-v1 {name}": -160.0 for name in ("sac", "td3", "ddpg")},
+    **{f"WarpMountainCarContinuous-v0 {name}": 90.0 for name in ("sac", "td3")},
+    "WarpCartPole-v1 pqn": 475.0,
+    "WarpAcrobot-v1 pqn": -90.0,
 }
-"""Least mean return of a run that learned. MountainCar has none; the roles of Tag are compared with random ones."""
+"""Least mean return of a run that learned, with drawn actions; in ``OF_ALGORITHMS`` with the likeliest ones. MountainCar has
+none; the roles of Tag are compared with random ones."""
 
 CASES = {env_id: TrainConfig(env_id) for env_id in PRESETS} | {"SMALL_TAG": SMALL_TAG, "SMALL_GRID_TAG": SMALL_GRID_TAG}
 """Runs by name: an env with its preset, or a small game."""
+
+OF_ALGORITHMS = {
+    f"{env_id} {name}": TrainConfig(env_id, algorithm=name) for env_id, preset in PRESETS.items() for name in preset.algorithms
+} | {
+    "SMALL_CONTINUOUS_TAG": SMALL_CONTINUOUS_TAG,
+    "SMALL_CONTINUOUS_TAG_DDPG": SMALL_CONTINUOUS_TAG_DDPG,
+    "SMALL_TAG_PQN": SMALL_TAG_PQN,
+}
+"""Runs of other algorithms than PPO by name: an env with the preset of an algorithm, or a small game."""
 
 POINTS = 100
 """Points of a curve."""
@@ -62,7 +84,7 @@ class Options:
     """Options of the script."""
 
     cases: tuple[str, ...] = tuple(CASES)
-    """Ids of envs, and names of small games."""
+    """Names of ``CASES``, or of ``OF_ALGORITHMS``, such as ``"WarpPendulum-v1 sac"``."""
     seeds: int = 5
     """Runs of a case, with the seeds 0, 1, ..."""
     workers: int = len(os.sched_getaffinity(0))
@@ -141,7 +163,7 @@ def finished(row: dict[str, Any]) -> list[dict[str, Any]]:
     return [run for run in row["runs"] if "error" not in run]
 
 
-def measure(options: Options, cases: Mapping[str, TrainConfig] = CASES, benchmark: str = "learning") -> None:
+def measure(options: Options, cases: Mapping[str, TrainConfig] = CASES | OF_ALGORITHMS, benchmark: str = "learning") -> None:
     """Run all cases and seeds; write the results after each run, so that an interruption leaves what is done.
 
     Args:
@@ -153,9 +175,8 @@ def measure(options: Options, cases: Mapping[str, TrainConfig] = CASES, benchmar
     facts, settings = machine(options.device), vars(options) | {"out": str(options.out.name), "figure": options.figure.name}
     for case in options.cases:
         config = resolve(config_of(cases[case], 0, options))
-        hyperparameters = {
-            name: config.to_options()[name] for name in ("num_envs", "total_steps", "ppo", "network", "env_kwargs")
-        }
+        names = ("num_envs", "total_steps", config.algorithm, "network", "env_kwargs")
+        hyperparameters = {name: config.to_options()[name] for name in names}
         results["envs"][case] = {"machine": facts, "options": settings, "hyperparameters": hyperparameters, "runs": []}
     os.environ["GPU_VECENV_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"  # read by the processes of the runs
     with ProcessPoolExecutor(options.workers, multiprocessing.get_context("spawn")) as pool:
@@ -201,7 +222,8 @@ def table(results: dict[str, Any]) -> None:
         drawn = [match(run)[role] for run in runs]
         likeliest = [run["likeliest"]["mean_return"][role] for run in runs]
         random = [match(run, role)[role] for run in runs]
-        reached = "" if target is None else f"{target:8.0f}  {sum(x >= target for x in drawn)} of {len(runs)} seeds"
+        judged = likeliest if case in OF_ALGORITHMS else drawn
+        reached = "" if target is None else f"{target:8.0f}  {sum(x >= target for x in judged)} of {len(runs)} seeds"
         print(f"{case:<30} {shown(drawn):>19} {shown(likeliest):>19} {shown(random):>19} {reached}")
     if several:
         print("\nreturn of a trained role and of a random one, against the same opponents")

@@ -77,6 +77,21 @@ def norms() -> Callable[[list[Tensor]], tuple[Tensor, ...] | list[Tensor]]:
     return _find("torch", "_foreach_norm", lambda tensors: [torch.linalg.vector_norm(tensor) for tensor in tensors])
 
 
+def multiples() -> Callable[[list[Tensor], Tensor], tuple[Tensor, ...] | list[Tensor]]:
+    """Return a function that multiplies each tensor by a number, a tensor (), in few launches on a GPU."""
+    return _find("torch", "_foreach_mul", lambda tensors, factor: [tensor * factor for tensor in tensors])
+
+
+def subtract() -> Callable[[list[Tensor], Any], None]:
+    """Return a function that subtracts from each tensor in place another one, in few launches on a GPU."""
+    return _find("torch", "_foreach_sub_", _subtract)
+
+
+def _subtract(tensors: list[Tensor], others: list[Tensor]) -> None:
+    for tensor, other in zip(tensors, others, strict=True):
+        tensor.sub_(other)
+
+
 def fused_adam() -> Callable[..., None]:
     """Return Adam's step for lists of tensors, in one launch on a GPU: ``torch._fused_adam_``, with its arguments."""
     return _find("torch", "_fused_adam_", _adam)

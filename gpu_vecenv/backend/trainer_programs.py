@@ -29,6 +29,7 @@ DRAW = Program(
         Array("low", "float32", "entries", "lower bounds of uniform numbers"),
         Array("high", "float32", "entries", "upper bounds"),
         Array("mask", "bool", "rows, mask_columns", "or null, which allows all choices"),
+        Array("epsilon", "float32", "1", "probability of a uniform choice in place of the greedy one; null: 0"),
         Array("first", "int32", "entries", "first column of each entry"),
         Array("choices", "int32", "entries", "number of choices"),
         Array("mask_first", "int32", "entries", "first column of the mask, -1 for an entry without one"),

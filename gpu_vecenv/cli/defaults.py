@@ -6,11 +6,14 @@ import ast
 import dataclasses
 import functools
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 import tyro
 
-from gpu_vecenv.train.config import PRESETS, NetworkConfig, PolicyConfig, PPOConfig, Preset, TrainConfig
+from gpu_vecenv.train.config import PRESETS, AlgorithmPreset, NetworkConfig, PolicyConfig, Preset, TrainConfig
+from gpu_vecenv.train.config.algorithms import ALGORITHMS
+from gpu_vecenv.train.config.presets import OF_RUN
 
 
 def run_option(name: str, metavar: str, default: str | None = None, also: str = "", option: str | None = None) -> Any:
@@ -24,47 +27,76 @@ def run_option(name: str, metavar: str, default: str | None = None, also: str = 
         option: name of the option, if it is not the field's.
     """
     if default is None:
-        preset = name in {f.name for f in dataclasses.fields(Preset)}
-        default = by_env(name) if preset else str(getattr(TrainConfig, name))
+        default = by_algorithm(name) if name in OF_RUN else str(getattr(TrainConfig, name))
     text = f"{docs(TrainConfig)[name]} {also}".strip()
     return tyro.conf.arg(name=option, metavar=metavar, help=text, help_behavior_hint=default and f"(default: {default})")
 
 
-def by_env(*path: str) -> str:
-    """Return the default of a preset's field, such as ``8 for WarpTag-v0; 64 for others``; ``path`` names the field."""
-    general = _get(Preset(), path)
+def by_algorithm(*path: str) -> str:
+    """Return the defaults of PPO for a preset's field, and those of each other algorithm that differ; see ``by_env()``."""
+
+    def defaults(algorithm: str) -> str:
+        return by_env(lambda preset: _get(preset.of(algorithm), path))
+
+    usual, others = defaults("ppo"), {name: defaults(name) for name in built_in()}
+    return "; ".join([usual, *(f"with {name}: {text}" for name, text in others.items() if text != usual)])
+
+
+def by_env(value_of: Callable[[Preset], object]) -> str:
+    """Return a default, which the function reads from a preset, by env: ``8 for WarpTag-v0; 64 for others``."""
+    general = value_of(Preset())
     envs: dict[object, list[str]] = {}
     for env, preset in PRESETS.items():
-        value = _get(preset, path)
+        value = value_of(preset)
         if value != general:
             envs.setdefault(value, []).append(env)
     values = [f"{value} for {', '.join(names)}" for value, names in envs.items()]
     return "; ".join([*values, f"{general} for others"]) if values else str(general)
 
 
-def fields(name: str) -> str:
-    """Return a line for each option of ``ppo``, ``network`` or ``policies``: name, description and default."""
-    if name == "policies":
-        ends = {"ppo": ".FIELD", "network": ".FIELD"}
-        return "\n".join(f"NAME.{field}{ends.get(field, '')}: {text}" for field, text in docs(PolicyConfig).items())
-    cls = PPOConfig if name == "ppo" else NetworkConfig
-    return "\n".join(f"{f.name}: {docs(cls)[f.name]} (default: {by_env(name, f.name)})" for f in dataclasses.fields(cls))
+def env_params(preset: Preset) -> str:
+    """Return the env parameters of a preset as words."""
+    return " ".join(f"{name}={x}" for name, x in preset.env_params({}).items()) or "the env's"
 
 
-def _get(value: Any, path: tuple[str, ...]) -> Any:
-    for name in path:
-        value = value.env_params({}) if name == "env_kwargs" else getattr(value, name)
-    if isinstance(value, dict):
-        return " ".join(f"{name}={x}" for name, x in value.items()) or "the env's"
-    return value
+def built_in() -> list[str]:
+    """Return the names of this package's algorithms beside PPO."""
+    return [name for name, own in ALGORITHMS.items() if name != "ppo" and own.config_class.__module__.startswith("gpu_vecenv.")]
+
+
+def options_of(algorithm: str) -> str:
+    """Return a line for each option of an algorithm: name, description and default."""
+    cls: Any = ALGORITHMS[algorithm].config_class
+    before = "" if algorithm == "ppo" else f"{algorithm}."
+
+    def default(name: str) -> str:
+        return by_env(lambda preset: {**vars(cls()), **preset.options_of(algorithm)}[name])
+
+    return "\n".join(f"{before}{f.name}: {docs(cls)[f.name]} (default: {default(f.name)})" for f in dataclasses.fields(cls))
+
+
+def network_fields() -> str:
+    """Return a line for each field of ``network``: name, description and default."""
+    fields = dataclasses.fields(NetworkConfig)
+    return "\n".join(f"{f.name}: {docs(NetworkConfig)[f.name]} (default: {by_algorithm('network', f.name)})" for f in fields)
+
+
+def policy_fields() -> str:
+    """Return a line for each field of an entry of ``policies``: name and description."""
+    ends = {"ppo": ".FIELD", "network": ".FIELD"}
+    return "\n".join(f"NAME.{field}{ends.get(field, '')}: {text}" for field, text in docs(PolicyConfig).items())
+
+
+def _get(value: AlgorithmPreset, path: tuple[str, ...]) -> Any:
+    return functools.reduce(getattr, path, value)
 
 
 @functools.cache
 def docs(cls: type) -> dict[str, str]:
-    """Return the docstring under each field, in one line; it has to be parsed from the source."""
+    """Return the docstring under each field, also of the classes that it extends, in one line; it is parsed from the source."""
     (definition,) = ast.parse(inspect.getsource(cls)).body
     body = definition.body if isinstance(definition, ast.ClassDef) else []
-    docs_of_fields = {}
+    docs_of_fields = {name: text for base in cls.__bases__ if dataclasses.is_dataclass(base) for name, text in docs(base).items()}
     for field, text in zip(body, body[1:], strict=False):
         if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr):
             docs_of_fields[ast.unparse(field.target)] = " ".join(str(ast.literal_eval(text.value)).replace("``", "").split())

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from gpu_vecenv.cli.defaults import by_env, fields, run_option
+from gpu_vecenv.cli.defaults import built_in, by_env, env_params, network_fields, options_of, policy_fields, run_option
 from gpu_vecenv.cli.key_value import Settings, parse_settings
 from gpu_vecenv.train.config import import_env, read_yaml
 from gpu_vecenv.train.config.algorithms import ALGORITHMS
@@ -33,7 +33,7 @@ class RunOptions:
     device: Annotated[str | None, run_option("device", "STR", "auto; with --resume the run's")] = None
     out: Annotated[str | None, run_option("out", "FOLDER", "runs/ENV_ID")] = None
     env_kwargs: Annotated[
-        Settings, run_option("env_kwargs", "KEY=VALUE ...", by_env("env_kwargs"), "Such as num_taggers=5 num_runners=20.", "env")
+        Settings, run_option("env_kwargs", "KEY=VALUE ...", by_env(env_params), "Such as num_taggers=5 num_runners=20.", "env")
     ] = ()
     load_policies: Annotated[Settings, run_option("load_policies", "NAME=FILE ...", "none", option="load")] = ()
     checkpoint_interval: Annotated[int | None, run_option("checkpoint_interval", "INT", "each minute")] = None
@@ -61,19 +61,23 @@ class LearningOptions:
     ] = ()
     policies: Annotated[
         Settings,
-        run_option("policies", "NAME.FIELD=VALUE ...", "none", f"Such as runner.ppo.gamma=0.9.\n{fields('policies')}\n"),
+        run_option("policies", "NAME.FIELD=VALUE ...", "none", f"Such as runner.ppo.gamma=0.9.\n{policy_fields()}\n"),
     ] = ()
     frozen: Annotated[Settings, run_option("frozen", "NAME ...", "none")] = ()
     kernels: Annotated[str | None, run_option("kernels", "{auto,torch,fused}")] = None
     algorithm: Annotated[
         str | None, run_option("algorithm", "[MODULE:]NAME", also="MODULE is imported, which registers the algorithm.")
     ] = None
+    ppo: Annotated[Settings, run_option("ppo", "KEY=VALUE ...", "", f"By name:\n{options_of('ppo')}")] = ()
+    network: Annotated[Settings, run_option("network", "KEY=VALUE ...", "", f"By name:\n{network_fields()}")] = ()
     algorithms: Annotated[
         Settings,
-        run_option("algorithms", "NAME.FIELD=VALUE ...", "none", "Such as evolution.sigma=0.2; or --evolution sigma=0.2."),
+        run_option(
+            "algorithms", "NAME.FIELD=VALUE ...", "", "\n".join(
+                ["Such as evolution.sigma=0.2; or --evolution sigma=0.2. (default: none)", *map(options_of, built_in())]
+            ),
+        ),
     ] = ()
-    ppo: Annotated[Settings, run_option("ppo", "KEY=VALUE ...", "", f"By name:\n{fields('ppo')}")] = ()
-    network: Annotated[Settings, run_option("network", "KEY=VALUE ...", "", f"By name:\n{fields('network')}")] = ()
 
 
 def given_options(*groups: RunOptions | LearningOptions) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The bundled multi-agent PPO trainer.
+"""The bundled multi-agent trainer.
 
 Reading order: ``config``; ``policies/contract.py`` and ``algorithms/contract.py``, the calls between rooms;
 ``runner/iteration.py``, which makes them; then ``storage``, ``policies``, ``algorithms``, ``returns``, the rest of ``runner``,
@@ -13,11 +13,16 @@ with collector_paused():
     from gpu_vecenv.train.algorithms.noise import Noise
     from gpu_vecenv.train.config import (
         AlgorithmConfig,
+        AlgorithmPreset,
+        DDPGConfig,
         NetworkConfig,
         PolicyConfig,
         PPOConfig,
+        PQNConfig,
         Preset,
+        SACConfig,
         Storage,
+        TD3Config,
         TrainConfig,
         bootstraps,
         register_algorithm,
@@ -54,11 +59,13 @@ with collector_paused():
 __all__ = [
     "Algorithm",
     "AlgorithmConfig",
+    "AlgorithmPreset",
     "Batch",
     "Callback",
     "CallbackError",
     "CheckpointError",
     "ConfigError",
+    "DDPGConfig",
     "Draw",
     "Evaluation",
     "Inputs",
@@ -69,6 +76,7 @@ __all__ = [
     "Noise",
     "NonFiniteError",
     "PPOConfig",
+    "PQNConfig",
     "Policy",
     "PolicyConfig",
     "PolicyMapError",
@@ -80,9 +88,11 @@ __all__ = [
     "RunLockedError",
     "RunResult",
     "RunsError",
+    "SACConfig",
     "Samples",
     "Setup",
     "Storage",
+    "TD3Config",
     "TrainConfig",
     "Trainer",
     "UnfinishedError",

@@ -11,8 +11,9 @@ from tools.docs.tutorials import FOLDER, MAX_BYTES, TUTORIALS, normal, number_of
 PAGE = FOLDER / "README.md"
 
 
-LONG = ("7", "8", "9", "10", "11", "12")
-"""Numbers of the notebooks that take longest: other trainers, runs of many sizes, envs from the real world, and a memory."""
+LONG = ("7", "8", "9", "10", "11", "12", "13")
+"""Numbers of the notebooks that take longest: other trainers, runs of many sizes, envs from the real world, a memory, and replay
+buffers."""
 
 
 def marked(path):
@@ -38,7 +39,7 @@ def test_stored_outputs_are_whole_and_small(path):
 
 def test_every_tutorial_is_on_the_page():
     assert [path.name for path in TUTORIALS if f"({path.name})" not in PAGE.read_text()] == []
-    assert [number_of(path) for path in TUTORIALS] == [str(number) for number in range(1, 13)]
+    assert [number_of(path) for path in TUTORIALS] == [str(number) for number in range(1, 14)]
 
 
 @pytest.mark.parametrize("path", [*TUTORIALS, PAGE], ids=lambda path: path.stem)

@@ -74,6 +74,7 @@ def test_no_file_reads_private_attributes_of_tensors_modules_and_storages():
 
 NAMES = {
     private.norms: (), private.fused_adam: (), private.run_backward: (), private.empty_strided: (CPU,),
+    private.multiples: (), private.subtract: (),
 }  # fmt: skip
 ON_GPU = {private.current_device: (), private.current_stream: (), private.launch_kernel: (), private.empty_strided: ("cuda",)}
 
@@ -101,6 +102,18 @@ def test_norms_are_those_of_public_calls():
     ours, expected = (make(tensors) for make in (private.norms(), by_public_calls(private.norms)))
     torch.testing.assert_close(list(ours), list(expected))
     assert ours[2] == 5
+
+
+def test_multiples_and_differences_are_those_of_public_calls():
+    tensors, factor = [torch.randn(5, 3), torch.randn(7)], torch.tensor(0.25)
+    results = []
+    names = private.multiples, private.subtract
+    for multiples, subtract in ([make() for make in names], [by_public_calls(make) for make in names]):
+        changed = [x.clone() for x in tensors]
+        subtract(changed, multiples(tensors, factor))
+        results.append(changed)
+    torch.testing.assert_close(*results, rtol=0, atol=0)
+    torch.testing.assert_close(results[0], [0.75 * x for x in tensors])
 
 
 @pytest.mark.parametrize("closed", [0.0, 1.0])

@@ -32,7 +32,7 @@ OTHER = {
     "frozen": ("on",), "load_policies": {"on": "x.pt"}, "threads": 2, "schedule_steps": 2**63 - 1, "stagger_starts": True,
     "evaluation_interval": 4, "evaluation_episodes": 5, "stop_at": 1e16, "patience": 6, "best_of": "runner",
     "keep_checkpoints": 7, "wandb": "yes",
-    "network": NetworkConfig((5, 6), "relu", False, -0.5, True, "lstm", 7, ("a", "b"), "team"),
+    "network": NetworkConfig((5, 6), "relu", False, -0.5, True, "lstm", 7, ("a", "b"), "team", True),
     "kernels": "torch", "graph": False, "precision": "tf32",
     "algorithm": "mine", "algorithms": {"mine": {"rate": 0.5, "normalize_observations": True}},
     "policies": {"on": PolicyConfig("mine", {"gamma": 0.1}, {"hidden_sizes": [2]}, "cnn", {"mine": {"rate": 0.1}})},
@@ -155,6 +155,8 @@ def test_every_id_has_a_preset():
     assert set(PRESETS) == set(IDS)
     for name, preset in PRESETS.items():
         preset.ppo.require_samples(preset.num_envs, name)
+        for own in preset.algorithms.values():
+            own.options.require_samples(own.num_envs, name)
 
 
 def test_a_run_staggers_starts_as_its_preset_unless_it_says_otherwise():

@@ -14,7 +14,7 @@ from gpu_vecenv.backend.compiler import LEVELS, compile_object, cpu_level
 from gpu_vecenv.backend.programs import CpuProgram
 from gpu_vecenv.backend.trainer_programs import DRAW
 from gpu_vecenv.train.policies.counters import counters_of, worlds_and_agents
-from gpu_vecenv.train.policies.draw import SCRATCH, draw_choices, draw_normal, draw_uniform
+from gpu_vecenv.train.policies.draw import SCRATCH, draw_choices, draw_greedy, draw_normal, draw_uniform
 
 ROWS, SIZES = 3000, [5, 2, 8, 21]
 
@@ -26,6 +26,7 @@ def all_draws():
     return (
         *draw_choices(logits, SIZES, draw, some_mask(ROWS, SIZES)),
         *draw_choices(logits, SIZES, draw, deterministic=True),
+        *draw_greedy(logits, SIZES, draw, some_mask(ROWS, SIZES), epsilon=torch.tensor(0.5)),
         *draw_normal(mean, -ones, draw),
         *draw_uniform(-ones, 2.0 * ones, draw),
     )

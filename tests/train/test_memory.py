@@ -15,7 +15,7 @@ from examples.evolution import Evolution, EvolutionConfig
 from gpu_vecenv.backend.memory import TorchMemory
 from gpu_vecenv.cli.main import main
 from gpu_vecenv.errors import OutOfMemoryError
-from gpu_vecenv.train import NetworkConfig, PPOConfig, TrainConfig, Trainer
+from gpu_vecenv.train import NetworkConfig, PPOConfig, PQNConfig, TrainConfig, Trainer
 from gpu_vecenv.train.config.algorithms import ALGORITHMS, Registered
 from gpu_vecenv.train.runner import trainer as trainer_module
 from gpu_vecenv.train.runner.memory import training_needs
@@ -55,6 +55,16 @@ RUNS = {
     "critic of fields": TrainConfig(
         "WarpTag-v0", 64, device="cpu", env_kwargs=TAG, ppo=PPOConfig(num_steps=16, bootstrap_at_time_limit=False),
         network=NetworkConfig((32,), critic=("loc_x", "loc_y"), critic_value="team"),
+    ),
+    "pqn": TrainConfig(
+        "WarpCartPole-v1", 512, device="cpu", algorithm="pqn", algorithms={"pqn": PQNConfig(num_steps=8, num_minibatches=2)}
+    ),
+    "pqn of a team": TrainConfig(
+        "WarpTag-v0", 64, device="cpu", env_kwargs=TAG, algorithm="pqn", policy_map={"tagger": "a", "runner": "a"},
+        algorithms={"pqn": PQNConfig(num_steps=10, num_minibatches=4, mixing="vdn")},
+    ),
+    "pqn with a shared part": TrainConfig(
+        "Pairs-v0", 128, device="cpu", algorithm="pqn", algorithms={"pqn": PQNConfig(num_steps=8, num_minibatches=4)}
     ),
     "shared part": TrainConfig("Pairs-v0", 128, device="cpu", ppo=PPOConfig(num_steps=8), evaluation_interval=9),
 }

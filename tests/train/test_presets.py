@@ -9,11 +9,23 @@ import gymnasium
 import pytest
 import tyro
 
+from examples.evolution import EvolutionConfig
 from gpu_vecenv import register_preset
 from gpu_vecenv.cli import train as commands
 from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.spec.registered import REGISTERED_PRESETS
-from gpu_vecenv.train import ConfigError, NetworkConfig, PPOConfig, Preset, TrainConfig, Trainer, evaluate, train_many
+from gpu_vecenv.train import (
+    AlgorithmPreset,
+    ConfigError,
+    NetworkConfig,
+    PolicyConfig,
+    PPOConfig,
+    Preset,
+    TrainConfig,
+    Trainer,
+    evaluate,
+    train_many,
+)
 from gpu_vecenv.train.config import PRESETS, resolve
 from gpu_vecenv.train.run_folder.plot import plot_curves
 
@@ -156,8 +168,89 @@ def test_a_place_without_a_preset_is_an_error_of_the_run(orchard, registered, pl
         ("ppo", {}, "ppo: expected a PPOConfig"),
         ("network", None, "network: expected a NetworkConfig"),
         ("env_kwargs", [], "env_kwargs: expected a dict with str keys"),
+        ("stagger_starts", 1, "stagger_starts: expected True or False"),
+        ("algorithms", {"evolution": EvolutionConfig()}, "algorithms: expected a dict of AlgorithmPresets by name"),
+        ("algorithms", {"ppo": AlgorithmPreset(PPOConfig())}, "algorithms: expected a dict of .* but for PPO"),
+        ("algorithms", {"evolution": AlgorithmPreset(PPOConfig())}, r"algorithms\['evolution'\].options: expected a Evolution"),
     ],
 )
 def test_fields_of_a_preset_are_checked(field, value, expected):
     with pytest.raises(ConfigError, match=expected):
         Preset(**{field: value})
+
+
+# ---- presets of algorithms ----------------------------------------------------------------------------------------------
+
+OF_EVOLUTION = AlgorithmPreset(EvolutionConfig(num_steps=10, sigma=0.25), 6, 120, NetworkConfig((5,), "relu"), True)
+WITH_EVOLUTION = dataclasses.replace(PRESET, algorithms={"evolution": OF_EVOLUTION})
+
+
+@pytest.fixture
+def evolved(registered):
+    register_preset("Mine-v0", WITH_EVOLUTION)
+
+
+def of_run(config):
+    return config.num_envs, config.total_steps, config.network, config.stagger_starts, config.schedule_steps
+
+
+def test_a_run_has_the_preset_of_its_algorithm_and_no_value_of_another(evolved):
+    found = resolve(TrainConfig("Mine-v0", algorithm="evolution"))
+    assert of_run(found) == (6, 120, NetworkConfig((5,), "relu"), True, 120)
+    assert (found.algorithms, found.options_of("any")) == ({"evolution": OF_EVOLUTION.options},) + (OF_EVOLUTION.options,)
+    assert found.env_kwargs == {"speed": 2.0}  # the game is the same for all algorithms
+    given = dict(num_envs=4, total_steps=80, stagger_starts=False, algorithms={"evolution": EvolutionConfig(sigma=0.5)})
+    found = resolve(TrainConfig("Mine-v0", algorithm="evolution", network=NetworkConfig((3,)), **given))
+    assert of_run(found) == (4, 80, NetworkConfig((3,)), False, 80) and found.algorithms == given["algorithms"]
+    of_ppo = resolve(TrainConfig("Mine-v0"))
+    assert_of_the_preset(of_ppo)
+    assert (of_ppo.algorithms, of_ppo.stagger_starts) == ({}, False)
+
+
+def test_an_algorithm_without_a_preset_has_its_defaults(registered, monkeypatch):
+    register_preset("Mine-v0", dataclasses.replace(PRESET, stagger_starts=True))
+    monkeypatch.setattr(EvolutionConfig, "network", NetworkConfig((7,), "elu"))
+    found = resolve(TrainConfig("Mine-v0", algorithm="evolution"))
+    assert of_run(found) == (64, 500_000, NetworkConfig((7,), "elu"), False, 500_000)
+    assert found.algorithms == {"evolution": EvolutionConfig()} and found.env_kwargs == {"speed": 2.0}
+    register_preset("Other-v0", Preset(algorithms={"evolution": AlgorithmPreset(num_envs=6)}))
+    found = resolve(TrainConfig("Other-v0", algorithm="evolution"))  # a preset of worlds alone
+    assert of_run(found) == (6, 500_000, NetworkConfig((7,), "elu"), False, 500_000)
+
+
+def test_files_leave_out_what_the_preset_of_the_algorithm_has(evolved, tmp_path):
+    (tmp_path / "run.yaml").write_text(
+        "env_id: Mine-v0\nalgorithm: evolution\nevolution: {learning_rate: 0.5}\nnetwork: {activation: tanh}\n"
+    )
+    found = TrainConfig.from_yaml(tmp_path / "run.yaml")
+    assert found.algorithms == {"evolution": EvolutionConfig(num_steps=10, sigma=0.25, learning_rate=0.5)}
+    assert found.network == NetworkConfig((5,), "tanh") and resolve(found).num_envs == 6
+
+
+def test_policies_of_one_run_have_the_presets_of_their_own_algorithms(evolved):
+    """Worlds, steps and starts are those of the run's algorithm."""
+    policies = {"b": PolicyConfig(algorithm="evolution", network={"activation": "elu"}), "c": PolicyConfig(module="any")}
+    found = resolve(TrainConfig("Mine-v0", policies=policies))
+    assert_of_the_preset(found)
+    assert (found.options_of("a"), found.network_of("a"), found.network_of("c")) == (PRESET.ppo, *[NetworkConfig((4,))] * 2)
+    assert (found.options_of("b"), found.network_of("b")) == (OF_EVOLUTION.options, NetworkConfig((5,), "elu"))
+    turned = resolve(TrainConfig("Mine-v0", algorithm="evolution", policies={"b": PolicyConfig(algorithm="ppo")}))
+    assert (turned.num_envs, turned.options_of("b"), turned.network_of("b")) == (6, PRESET.ppo, NetworkConfig((4,)))
+    given = resolve(TrainConfig("Mine-v0", network=NetworkConfig((3,)), policies=policies))
+    assert given.network_of("b") == NetworkConfig((3,), "elu")
+    assert all(resolve(each) == each for each in (found, turned, given))
+
+
+def test_a_new_run_says_which_preset_it_has(evolved, capsys, monkeypatch, tmp_path):
+    options = dict(num_envs=2, total_steps=40, device="cpu", algorithm="evolution", network=NetworkConfig((4,)))
+    own = {"evolution": EvolutionConfig(num_steps=10)}
+    trainer = Trainer(TrainConfig("WarpCartPole-v1", **options, algorithms=own))
+    trainer.train(1)
+    told = "evolution: options left out are"
+    assert f"{told} its defaults, as WarpCartPole-v1 has no preset for it\n" in capsys.readouterr().out
+    trainer.train(1)
+    assert told not in capsys.readouterr().out
+    changed = dataclasses.replace(PRESETS["WarpCartPole-v1"], algorithms=WITH_EVOLUTION.algorithms)
+    monkeypatch.setitem(PRESETS, "WarpCartPole-v1", changed)
+    Trainer(TrainConfig("WarpCartPole-v1", **options)).train(1)
+    assert f"{told} its preset for WarpCartPole-v1\n" in capsys.readouterr().out

@@ -102,6 +102,30 @@ GV_FN GvChoice gv_draw_choice(const float* logits, float* staged, const gv_u8* m
     return {index, {(logits[index] - largest) - log_sum, log_sum - moment / sum}};
 }
 
+// The choice with the largest value, the first of several, or with the probability `epsilon` a uniform one of those allowed. For
+// `mask` and an entry without an allowed choice see gv_draw_choice. The terms are those of this distribution.
+GV_FN GvChoice gv_draw_greedy(const float* values, const gv_u8* mask, gv_i32 n, gv_u32 word, float epsilon) {
+    gv_i32 greedy = -1, allowed = 0;
+    for (gv_i32 i = 0; i < n; ++i) {
+        if (mask != nullptr && mask[i] == 0) continue;
+        greedy = greedy < 0 || values[i] > values[greedy] ? i : greedy;
+        ++allowed;
+    }
+    if (allowed == 0) return {0, {0.0f, 0.0f}};
+    // A part below epsilon is uniform in [0, epsilon), so it also says which of the allowed choices it is.
+    const float part = ((float)word + 0.5f) * 2.3283064365386963e-10f;
+    gv_i32 index = greedy;
+    if (part < epsilon) {
+        const gv_i32 at = (gv_i32)(part / epsilon * (float)allowed);
+        gv_i32 left = at < allowed ? at : allowed - 1;
+        for (index = 0; (mask != nullptr && mask[index] == 0) || left-- > 0;) ++index;
+    }
+    const float other = epsilon / (float)allowed, best = (1.0f - epsilon) + other;
+    const float log_best = gv_log(best), log_other = other > 0.0f ? gv_log(other) : 0.0f;
+    const float entropy = -(best * log_best + (float)(allowed - 1) * other * log_other);
+    return {index, {index == greedy ? log_best : log_other, entropy}};
+}
+
 // ---- numbers --------------------------------------------------------------------------------------------------
 
 struct GvNumber {

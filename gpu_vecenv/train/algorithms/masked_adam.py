@@ -85,7 +85,7 @@ class MaskedAdam:
             self.scale *= scale
         taken = mask & (norm < math.inf)  # False for NaN
         torch.logical_not(taken, out=self.left_out)
-        self._steps += taken
+        self.count_step(taken)
         for group in self._groups:
             gradients = [p.grad for p in group.parameters if p.grad is not None]  # all have one; the condition tells mypy
             FUSED_ADAM(
@@ -94,6 +94,10 @@ class MaskedAdam:
                 grad_scale=self.scale, found_inf=self.left_out,
             )  # fmt: skip
         return norm, taken
+
+    def count_step(self, taken: Tensor) -> None:
+        """Count a step if ``taken``, bool (), is True."""
+        self._steps += taken
 
     def _prepare(self, trained: list[int]) -> None:
         """List the moments of the parameters with these numbers. A parameter without a gradient has none and counts no steps."""

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.train.config.checks import MAX_INT, from_options, is_name, plain, require
+from gpu_vecenv.train.config.network import NetworkConfig
 from gpu_vecenv.train.errors import ConfigError
 
 
@@ -20,6 +21,8 @@ class Storage(NamedTuple):
     """Observations of the steps that end an episode, as ``Samples.final_obs``."""
     without_final_obs: str = "an algorithm that reads no final observations"
     """Name of the option that leaves them out, for errors."""
+    last_mask: bool = False
+    """Masks after the last step, too, in envs with flags of effect; without them, ``Samples.mask`` always has these."""
 
 
 def bootstraps(option: bool | None, spec: EnvSpec) -> bool:
@@ -43,6 +46,8 @@ class AlgorithmConfig:
     """The policy learns by gradients, so a network without weights that learn is refused."""
     kept: ClassVar[tuple[str, ...]] = ("normalize_observations",)
     """Fields that a resumed run keeps, beside ``num_steps``, because the form of its state depends on them."""
+    network: ClassVar[NetworkConfig] = NetworkConfig()
+    """Shape of networks where neither the run nor a preset gives one."""
     saving_memory: ClassVar[tuple[str, ...]] = ("a smaller {}.num_steps",)
     """Advice for a run that does not fit into memory; ``{}`` stands for the name of the algorithm."""
 
@@ -68,8 +73,29 @@ def require_places(places: int, where: str) -> None:
         )
 
 
+def require_minibatches(num_steps: int, num_minibatches: int, rows: int, policy: str) -> None:
+    """Raise ConfigError if a rollout cannot fill all minibatches, or has too many samples for numbers of 32 bits.
+
+    Args:
+        num_steps: T.
+        num_minibatches: minibatches of an epoch, which have equal sizes.
+        rows: see ``AlgorithmConfig.require_samples()``.
+        policy: name of the policy.
+    """
+    transitions, where = num_steps * rows, f"for the policy {policy!r}, which has {rows:,} rows and {num_steps:,} steps"
+    if num_minibatches > transitions:
+        expected = f"expected at most {transitions:,} {where} in a rollout"
+        raise ConfigError(f"num_minibatches: {expected}, got {num_minibatches:,}")
+    require_places(-(-transitions // num_minibatches) * num_minibatches, where)
+
+
 Make = Callable[..., Any]
 """``make(policy, options, setup)`` returns an ``Algorithm``, see ``algorithms/contract.py``."""
+
+MakePolicy = Callable[..., Any]
+"""``make_policy(name, group, seed, network, options, module, learns, world)`` returns a ``Policy`` on the CPU, see
+``make_policy()`` in ``policies/build.py``, which has the same arguments but for ``normalize_observations`` in place of the
+algorithm's options."""
 
 Memory = Callable[..., tuple[int, int]]
 """``memory(policy, options, setup)`` returns bytes that last and the most bytes that an update takes at a time."""
@@ -82,9 +108,10 @@ class Registered:
     config_class: type[AlgorithmConfig]
     make: Make | str
     memory: Memory | str | None = None
+    policy: MakePolicy | str | None = None
 
     def part(self, name: str) -> Any:
-        """Return ``make`` or ``memory``."""
+        """Return ``make``, ``memory`` or ``policy``."""
         value = getattr(self, name)
         if isinstance(value, str):
             module, _, attribute = value.partition(":")
@@ -97,7 +124,11 @@ ALGORITHMS: dict[str, Registered] = {}
 
 
 def register_algorithm(
-    name: str, config_class: type[AlgorithmConfig], make: Make | str, memory: Memory | str | None = None
+    name: str,
+    config_class: type[AlgorithmConfig],
+    make: Make | str,
+    memory: Memory | str | None = None,
+    policy: MakePolicy | str | None = None,
 ) -> None:
     """Make an algorithm available as ``TrainConfig.algorithm`` and ``PolicyConfig.algorithm``.
 
@@ -110,6 +141,8 @@ def register_algorithm(
         make: ``make(policy, options, setup)`` returns the ``Algorithm`` of a policy.
         memory: ``memory(policy, options, setup)`` returns the bytes of what it keeps beside the policy and the most bytes that an
             update takes at a time, for ``gpu-vecenv memory``; None counts neither.
+        policy: ``policy(name, group, seed, network, options, module, learns, world)`` returns the ``Policy`` of an algorithm that
+            needs one of its own, also for evaluations and exports; None: the network of ``NetworkSpec`` with its distribution.
 
     Raises:
         ConfigError: the name is taken by another algorithm, or ``config_class`` is no such dataclass.
@@ -122,7 +155,7 @@ def register_algorithm(
             f"register_algorithm: expected options of {name!r} in a dataclass derived from AlgorithmConfig, with the fields "
             f"num_steps and normalize_observations, got {config_class.__name__}"
         )
-    new = Registered(config_class, make, memory)
+    new = Registered(config_class, make, memory, policy)
     if ALGORITHMS.setdefault(name, new) != new:
         raise ConfigError(f"register_algorithm: expected a new name, got {name!r}, which is registered")
 

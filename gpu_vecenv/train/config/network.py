@@ -40,6 +40,9 @@ class NetworkConfig:
     critic_value: Literal["agent", "team"] = "agent"
     """A critic with inputs once a world also reads each agent's own observation, "agent"; or it reads them alone and has one
     value for all agents of the policy in a world, "team"."""
+    layer_norm: bool = False
+    """Layer normalisation (Ba et al. 2016, arXiv 1607.06450) of each hidden layer of the built-in network, before its
+    nonlinearity."""
 
     def __post_init__(self) -> None:
         """Check ranges, and that options fit each other."""
@@ -47,6 +50,7 @@ class NetworkConfig:
         for name in ("hidden_sizes", "critic"):
             value = getattr(self, name)
             object.__setattr__(self, name, tuple(value) if isinstance(value, list) else value)
+        require(not self.layer_norm or self.hidden_sizes != (), "layer_norm", "False without hidden layers", self.layer_norm)
         if self.memory is None and self.memory_size != DEFAULT_MEMORY_SIZE:
             raise ConfigError(f"memory_size: expected a memory with it, 'gru' or 'lstm', got {self.memory_size} without one")
         own, team = self.critic == "own", self.critic_value == "team"
@@ -81,5 +85,6 @@ NETWORK_CHECKS: Mapping[str, Check] = {
         f"{', '.join(map(repr, WORDS))} or a tuple of different fields of the env's state, such as ('place', 'speed')",
     ),
     "critic_value": one_of("agent", "team"),
+    "layer_norm": FLAG,
 }
 """Valid values of each field."""

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 
 from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.spec.validation import abbreviated
-from gpu_vecenv.train.config.algorithms import AlgorithmConfig, Storage, bootstraps, register_algorithm, require_places
+from gpu_vecenv.train.config.algorithms import AlgorithmConfig, Storage, bootstraps, register_algorithm, require_minibatches
 from gpu_vecenv.train.config.checks import (
     COUNT,
     FLAG,
@@ -114,13 +114,7 @@ class PPOConfig(AlgorithmConfig):
 
     def require_samples(self, rows: int, policy: str) -> None:
         """Raise ConfigError if a rollout cannot fill all minibatches; see ``AlgorithmConfig.require_samples()``."""
-        transitions = self.num_steps * rows
-        where = f"for the policy {policy!r}, which has {rows:,} rows and {self.num_steps:,} steps"
-        if self.num_minibatches > transitions:
-            expected = f"expected at most {transitions:,} {where} in a rollout"
-            raise ConfigError(f"num_minibatches: {expected}, got {self.num_minibatches:,}")
-        # The minibatches have equal sizes.
-        require_places(-(-transitions // self.num_minibatches) * self.num_minibatches, where)
+        require_minibatches(self.num_steps, self.num_minibatches, rows, policy)
 
 
 def _is_schedule(value: object) -> bool:

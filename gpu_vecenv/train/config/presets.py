@@ -10,15 +10,48 @@ from typing import Any
 
 from gpu_vecenv.spec.registered import REGISTERED_PRESETS
 from gpu_vecenv.spec.validation import abbreviated
-from gpu_vecenv.train.config.checks import COUNT, LONG_COUNT, Check, check_fields, is_dict_of
+from gpu_vecenv.train.config.algorithms import ALGORITHMS, AlgorithmConfig
+from gpu_vecenv.train.config.checks import COUNT, FLAG, LONG_COUNT, Check, check_fields, is_dict_of, require
 from gpu_vecenv.train.config.network import NetworkConfig
 from gpu_vecenv.train.config.ppo import PPOConfig
+from gpu_vecenv.train.config.pqn import PQNConfig
+from gpu_vecenv.train.config.sac import SACConfig
+from gpu_vecenv.train.config.td3 import DDPGConfig, TD3Config
 from gpu_vecenv.train.errors import ConfigError
 
 
 @dataclass(frozen=True)
+class AlgorithmPreset:
+    """Values of what a run of an algorithm leaves out."""
+
+    options: AlgorithmConfig | None = None
+    """Options of the algorithm; None: the defaults of its dataclass."""
+    num_envs: int = 64
+    """Number of worlds."""
+    total_steps: int = 500_000
+    """Steps of the run, summed over worlds."""
+    network: NetworkConfig | None = None
+    """Shape of the networks; None: that of ``AlgorithmConfig.network``."""
+    stagger_starts: bool = False
+    """Start the worlds at different steps of an episode."""
+
+    def __post_init__(self) -> None:
+        """Check types and ranges."""
+        kind = Check(lambda value: isinstance(value, AlgorithmConfig), "options of an algorithm").or_none()
+        checks = {name: _CHECKS[name] for name in OF_RUN}
+        check_fields(self, {"options": kind, **checks, "network": _CHECKS["network"].or_none()})
+
+
+OF_RUN = ("num_envs", "total_steps", "network", "stagger_starts")
+"""Fields of ``TrainConfig`` that an ``AlgorithmPreset`` gives."""
+
+
+@dataclass(frozen=True)
 class Preset:
-    """Values of the ``TrainConfig`` fields that a run leaves None."""
+    """Values of the ``TrainConfig`` fields that a run leaves None.
+
+    ``env_kwargs`` hold for all algorithms, the other fields beside ``algorithms`` for PPO.
+    """
 
     num_envs: int = 64
     """Number of worlds."""
@@ -32,10 +65,29 @@ class Preset:
     """Env parameters, or functions of those that the run gives. Each holds unless the run gives a parameter of the same name."""
     stagger_starts: bool = False
     """Start the worlds at different steps of an episode."""
+    algorithms: dict[str, AlgorithmPreset] = field(default_factory=dict)
+    """Presets of other algorithms by name. A run of one that is not among them has the defaults of the algorithm."""
 
     def __post_init__(self) -> None:
         """Check types and ranges."""
         check_fields(self, _CHECKS)
+        for name, own in self.algorithms.items():
+            if name in ALGORITHMS and own.options is not None:
+                kind = ALGORITHMS[name].config_class
+                require(isinstance(own.options, kind), f"algorithms[{name!r}].options", f"a {kind.__name__}", own.options)
+
+    def of(self, algorithm: str) -> AlgorithmPreset:
+        """Return what a run of an algorithm leaves out, with a network; the defaults of one without a preset."""
+        if algorithm == "ppo":
+            return AlgorithmPreset(self.ppo, **{name: getattr(self, name) for name in OF_RUN})
+        own = self.algorithms.get(algorithm, AlgorithmPreset())
+        usual = ALGORITHMS[algorithm].config_class.network if algorithm in ALGORITHMS else NetworkConfig()
+        return own if own.network is not None else replace(own, network=usual)
+
+    def options_of(self, algorithm: str) -> dict[str, Any]:
+        """Return the options that a run of an algorithm leaves out, by name; empty for the defaults."""
+        options = self.of(algorithm).options
+        return {} if options is None else dict(vars(options))
 
     def env_params(self, env_kwargs_of_run: dict[str, Any]) -> dict[str, Any]:
         """Return the env parameters of a run that gives some of them."""
@@ -49,6 +101,11 @@ _CHECKS: Mapping[str, Check] = {
     "ppo": Check(lambda value: isinstance(value, PPOConfig), "a PPOConfig"),
     "network": Check(lambda value: isinstance(value, NetworkConfig), "a NetworkConfig"),
     "env_kwargs": Check(lambda value: is_dict_of(lambda _: True, value), "a dict with str keys"),
+    "stagger_starts": FLAG,
+    "algorithms": Check(
+        lambda value: is_dict_of(lambda own: isinstance(own, AlgorithmPreset), value) and "ppo" not in value,
+        "a dict of AlgorithmPresets by name of the algorithm, but for PPO, whose preset are the other fields",
+    ),
 }
 
 
@@ -67,6 +124,29 @@ TAG_PPO = PPOConfig(
     entropy_coef=0.0,
 )
 """Hyperparameters for both kinds of Tag."""
+
+SMALL_RELU = NetworkConfig((64, 64), "relu")
+"""Networks of off-policy algorithms for classic control, smaller than the default, which are enough."""
+
+# RL Baselines3 Zoo (hyperparams/sac.yml, td3.yml, ddpg.yml) has the same rates and discount, one world and one gradient step for
+# each of 20,000 steps. Here an iteration has more of both.
+PENDULUM: dict[str, Any] = {
+    "replay_size": 100_000, "learning_starts": 1_000, "batch_size": 128, "actor_learning_rate": 1e-3,
+    "critic_learning_rate": 1e-3, "gamma": 0.98, "tau": 0.01,
+}  # fmt: skip
+"""Options of SAC, TD3 and DDPG for Pendulum."""
+
+# Of 500 episodes of uniform random actions none reaches the goal; if each action is held for 10 steps, 70 % do.
+VALLEY: dict[str, Any] = {
+    "replay_size": 200_000, "learning_starts": 20_000, "noise_steps": 10, "batch_size": 256, "actor_learning_rate": 1e-3,
+    "critic_learning_rate": 1e-3, "gamma": 0.999, "tau": 0.01,
+}  # fmt: skip
+"""Options of SAC, TD3 and DDPG for MountainCarContinuous."""
+
+
+def _off_policy(options: AlgorithmConfig, num_envs: int, total_steps: int) -> AlgorithmPreset:
+    return AlgorithmPreset(options, num_envs, total_steps, SMALL_RELU)
+
 
 # Classic control starts from the hyperparameters of RL Baselines3 Zoo (github.com/DLR-RM/rl-baselines3-zoo, hyperparams/ppo.yml),
 # which has 1 to 16 worlds. With more worlds, rollouts are shorter and each has about as many minibatches.
@@ -151,12 +231,33 @@ PRESETS: dict[str, Preset] = {
         num_envs=512,
         total_steps=1_000_000,
         ppo=PPOConfig(num_steps=64, num_minibatches=4, learning_rate=4e-3, clip_value=False, entropy_coef=0.0),
+        # With fewer worlds a rollout of a good policy holds hardly any fall, and values of both actions become alike.
+        algorithms={
+            "pqn": AlgorithmPreset(
+                PQNConfig(num_steps=32, num_minibatches=8, learning_rate=1e-3, epsilon_final=0.1, reward_scale=0.1),
+                num_envs=128,
+            )
+        },
     ),
     # Zoo: 16 worlds, 256 steps, gamma 0.99, lambda 0.94, 4 epochs, both normalised.
     "WarpAcrobot-v1": Preset(
         num_envs=64,
         total_steps=1_000_000,
         ppo=PPOConfig(num_steps=64, num_minibatches=16, learning_rate=1e-3, gae_lambda=0.94, entropy_coef=0.0),
+        # Random play seldom reaches the goal, so there are many small minibatches and long returns, and epsilon falls late.
+        algorithms={
+            "pqn": AlgorithmPreset(
+                PQNConfig(
+                    num_steps=64,
+                    num_minibatches=32,
+                    learning_rate=1e-3,
+                    q_lambda=0.8,
+                    exploration_fraction=0.3,
+                    reward_scale=0.1,
+                ),
+                total_steps=800_000,
+            )
+        },
     ),
     # Zoo: 16 worlds, 16 steps, gamma 0.99, lambda 0.98, 4 epochs, both normalised. An episode lasts up to 200 steps, and only the
     # goal ends it earlier. Longer rollouts and the entropy bonus help to find it.
@@ -183,6 +284,11 @@ PRESETS: dict[str, Preset] = {
             max_grad_norm=5.0,
         ),
         network=NetworkConfig(log_std=1.0),
+        algorithms={
+            "sac": _off_policy(SACConfig(**VALLEY, temperature=0.1, temperature_learning_rate=None), 64, 200_000),
+            "td3": _off_policy(TD3Config(**VALLEY, exploration_noise=0.5), 64, 200_000),
+            "ddpg": _off_policy(DDPGConfig(**VALLEY, exploration_noise=0.5), 64, 200_000),
+        },
     ),
     # Zoo: 4 worlds, 1,024 steps, gamma 0.9, lambda 0.95, 10 epochs of 64 minibatches, rate 1e-3. In longer runs, and
     # with a constant rate, the return falls again.
@@ -198,6 +304,11 @@ PRESETS: dict[str, Preset] = {
             gamma=0.9,
             entropy_coef=0.0,
         ),
+        algorithms={
+            "sac": _off_policy(SACConfig(**PENDULUM, temperature_learning_rate=1e-3), 16, 40_000),
+            "td3": _off_policy(TD3Config(**PENDULUM), 16, 40_000),
+            "ddpg": _off_policy(DDPGConfig(**PENDULUM), 16, 40_000),
+        },
     ),
 }
 """Presets of the envs of this package by id (without namespace)."""

@@ -41,7 +41,7 @@ from gpu_vecenv.train.config.former import refuse_former, renamed
 from gpu_vecenv.train.config.network import NetworkConfig
 from gpu_vecenv.train.config.policy import OPTIONS, PolicyConfig
 from gpu_vecenv.train.config.ppo import PPOConfig
-from gpu_vecenv.train.config.presets import Preset, import_env, preset_of
+from gpu_vecenv.train.config.presets import OF_RUN, Preset, import_env, preset_of
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.vector.inputs.seeding import MAX_SEED
 
@@ -57,7 +57,7 @@ CONFIG_FILE = "config.yaml"
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """One training run. Fields left None are filled from the env's preset, see ``Preset`` and ``register_preset()``."""
+    """One training run. Fields left None are filled from the env's preset for the algorithm, see ``Preset``."""
 
     env_id: str
     """Registered Gymnasium id, such as ``WarpTag-v0``."""
@@ -135,7 +135,7 @@ class TrainConfig:
     algorithm: str = "ppo"
     """Registered name of the algorithm that updates the policies; ``policies`` may name another one for each."""
     algorithms: dict[str, Any] = field(default_factory=dict)
-    """Options of other algorithms than PPO by name, such as ``{"evolution": EvolutionConfig()}``."""
+    """Options of other algorithms than PPO by name, such as ``{"evolution": EvolutionConfig()}``; others are those of presets."""
     executor: InitVar[Any] = None
 
     def __post_init__(self, executor: object) -> None:
@@ -241,7 +241,7 @@ class TrainConfig:
 
     @classmethod
     def from_yaml(cls, path: str | Path) -> TrainConfig:
-        """Read the options from a YAML file. Fields of ``ppo`` and ``network`` that it leaves out are those of the preset.
+        """Read the options from a YAML file. Fields of algorithms and ``network`` that it leaves out are those of the preset.
 
         A file has at most 32 MiB and 1,000,000 values, where names are values and an alias counts as all that it repeats. Plain
         words and numbers that YAML 1.1 reads as something else than they say need quotes: yes, off, 010, 1:30, 2020-01-01.
@@ -254,7 +254,7 @@ class TrainConfig:
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> TrainConfig:
-        """Build the options from dicts. Fields of ``ppo`` and ``network`` that are left out are those of the preset.
+        """Build the options from dicts. Fields of algorithms and ``network`` that are left out are those of the preset.
 
         The module of an id such as ``module:MyEnv-v0`` is imported, because it may register a preset.
 
@@ -294,11 +294,13 @@ class TrainConfig:
         good = isinstance(options, Mapping) and is_name(options.get("env_id"))
         require(good, "options", "a mapping with an env_id", options)
         preset, built = preset_of(options["env_id"]), grouped(options, cls)
-        kinds: tuple[tuple[str, type[Any]], ...] = (("ppo", PPOConfig), ("network", NetworkConfig))
-        for name, kind in kinds:
-            given = built.get(name)
-            if isinstance(given, Mapping):
-                built[name] = from_options(kind, {**vars(getattr(preset, name)), **given})
+        if isinstance(given := built.get("network"), Mapping):
+            usual = preset.of(str(built.get("algorithm", cls.algorithm))).network
+            built["network"] = from_options(NetworkConfig, {**vars(usual), **given})
+        if isinstance(given := built.get("ppo"), Mapping):
+            built["ppo"] = from_options(PPOConfig, {**vars(preset.ppo), **given})
+        if isinstance(groups := built.get("algorithms"), Mapping):
+            built["algorithms"] = {name: _options(name, given, preset) for name, given in groups.items()}
         if isinstance(built.get("policies"), Mapping):
             of_run = (built.get("algorithm"),)
             built["policies"] = {name: _policy(name, own, of_run) for name, own in built["policies"].items()}
@@ -319,6 +321,13 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
         return text.from_yaml(text.read_bytes(path))
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from error
+
+
+def _options(algorithm: str, given: object, preset: Preset) -> object:
+    """Return the options of an algorithm; those that a mapping leaves out are the preset's."""
+    if not isinstance(given, Mapping) or algorithm not in ALGORITHMS:
+        return given
+    return from_options(ALGORITHMS[algorithm].config_class, {**preset.options_of(algorithm), **given})
 
 
 def _policy(name: object, own: object, of_run: Iterable[object]) -> object:
@@ -404,13 +413,29 @@ def resolve_new(config: TrainConfig) -> ResolvedConfig:
 
 
 def resolve(config: TrainConfig) -> ResolvedConfig:
-    """Return ``config`` with what it leaves out: preset values, and ``schedule_steps`` from ``total_steps``."""
+    """Return ``config`` with what it leaves out: values of presets, and ``schedule_steps`` from ``total_steps``.
+
+    Worlds, steps, networks and starts are those of the run's algorithm, options those of each algorithm.
+    """
     preset = preset_of(config.env_id)
-    names = [f.name for f in dataclasses.fields(Preset)]
-    filled = {**vars(config), **{n: getattr(preset, n) for n in names if getattr(config, n) is None}}
+    own = preset.of(config.algorithm)
+    filled = {**vars(config), **{name: getattr(own, name) for name in OF_RUN if getattr(config, name) is None}}
+    filled["ppo"] = preset.ppo if config.ppo is None else config.ppo
     filled["env_kwargs"] = preset.env_params(config.env_kwargs)
-    used = {config.algorithm, *(own.algorithm for own in config.policies.values() if own.algorithm)} - {"ppo"}
-    filled["algorithms"] = {name: {} for name in sorted(used) if name in ALGORITHMS} | config.algorithms
+    used = {config.algorithm, *(each.algorithm for each in config.policies.values() if each.algorithm)} - {"ppo"}
+    usual = {name: preset.options_of(name) for name in sorted(used) if name in ALGORITHMS}
+    filled["algorithms"] = usual | config.algorithms
+    if config.network is None:
+        filled["policies"] = {name: _with_network(each, preset, own.network) for name, each in config.policies.items()}
     if config.schedule_steps is None:
         filled["schedule_steps"] = filled["total_steps"]
     return ResolvedConfig(**filled)
+
+
+def _with_network(policy: PolicyConfig, preset: Preset, of_run: NetworkConfig | None) -> PolicyConfig:
+    """Return the settings of a policy, with the network that its algorithm has where that of the run's differs."""
+    if policy.algorithm is None:
+        return policy
+    usual = vars(preset.of(policy.algorithm).network).items()
+    differing = {name: value for name, value in usual if value != getattr(of_run, name)}
+    return dataclasses.replace(policy, network={**differing, **policy.network})

@@ -78,6 +78,8 @@ def _feed_forward(policy: ActorCritic) -> Sizes | str:
     network = cast(FeedForward, policy.network)
     if any(isinstance(layer, nn.Linear) for layer in network.trunk):
         return "its actor and critic share hidden layers"
+    if any(isinstance(layer, nn.LayerNorm) for layer in network.actor_layers):
+        return "its hidden layers are normalised"
     linear = [layer for layer in network.actor_layers if isinstance(layer, nn.Linear)]
     activations = [layer for layer in network.actor_layers if not isinstance(layer, nn.Linear)]
     hidden = tuple(layer.out_features for layer in linear[:-1])

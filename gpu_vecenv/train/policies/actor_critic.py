@@ -20,6 +20,7 @@ from gpu_vecenv.train.policies.memory import Recurrent
 from gpu_vecenv.train.policies.networks import (
     FeedForward,
     NetworkSpec,
+    QNetwork,
     WorldSpec,
     critic_sources_of,
     has_method,
@@ -66,7 +67,7 @@ class ActorCritic(Policy):
         super().__init__()
         require_actions(group.action)
         self.network, self.name = network, name
-        self.checks_results = type(network) not in (FeedForward, Recurrent)
+        self.checks_results = type(network) not in (FeedForward, Recurrent, QNetwork)
         self.state_shape, self.critic_sources = state_shape_of(network), critic_sources_of(network, world.sources)
         self.num_outputs = NetworkSpec.of(group).num_outputs
         # A submodule may be named actor too, but only a method of the class takes observations.

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import threading
+from collections.abc import Callable
 
 import torch
 from torch import nn
 
 from gpu_vecenv.spec.roles import Group
-from gpu_vecenv.train.config import NetworkConfig
+from gpu_vecenv.train.config import AlgorithmConfig, NetworkConfig
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.policies.actor_critic import ActorCritic, require_actions
 from gpu_vecenv.train.policies.agent_ids import with_id_features
 from gpu_vecenv.train.policies.check import check_network
 from gpu_vecenv.train.policies.memory import Recurrent
-from gpu_vecenv.train.policies.networks import FeedForward, NetworkSpec, WorldSpec
+from gpu_vecenv.train.policies.networks import FeedForward, NetworkSpec, QNetwork, WorldSpec
+from gpu_vecenv.train.policies.observations import is_vector
+from gpu_vecenv.train.policies.q_policy import QPolicy
 from gpu_vecenv.train.policies.registry import network_builder
 
 
@@ -45,14 +48,49 @@ def make_policy(
         ConfigError: the action space is not supported, the name is not registered, or the network does not fit the spaces. A
             network of the user with ``agent_ids`` or ``critic``, or inputs of the critic that the env does not have.
     """
+    built_in = FeedForward if network.memory is None else Recurrent
+    module, num_ids = build_network(name, group, seed, network, module, learns, world, built_in)
+    normalize = normalize_observations and is_vector(group.observation)
+    return ActorCritic(module, group, normalize, network.log_std, name, num_ids, world)
+
+
+def make_q_policy(
+    name: str,
+    group: Group,
+    seed: int,
+    network: NetworkConfig,
+    options: AlgorithmConfig,
+    module: nn.Module | str | None = None,
+    learns: bool = False,
+    world: WorldSpec = WorldSpec(),  # noqa: B008
+) -> QPolicy:
+    """Build a policy of values, by the options of its algorithm; see ``make_policy()``, also for errors."""
+    module, num_ids = build_network(name, group, seed, network, module, learns, world, QNetwork)
+    normalize = options.normalize_observations and is_vector(group.observation)
+    return QPolicy(module, group, normalize, name=name, num_ids=num_ids, world=world)
+
+
+def build_network(
+    name: str,
+    group: Group,
+    seed: int,
+    network: NetworkConfig,
+    module: nn.Module | str | None,
+    learns: bool,
+    world: WorldSpec,
+    built_in: Callable[[NetworkSpec, NetworkConfig, torch.Generator], nn.Module] = FeedForward,
+) -> tuple[nn.Module, int]:
+    """Return a checked network, and the number of agents in a world if it reads which one a row is, else 0.
+
+    ``built_in`` builds the network if ``module`` is None. For the other arguments see ``make_policy()``, also for errors.
+    """
     require_actions(group.action)
     first = weight_seed(seed, name)
     num_ids = world.num_agents if network.agent_ids else 0
     if module is None:
         read = with_id_features(group, num_ids)
         _require_sources(network, world, name)
-        kind = FeedForward if network.memory is None else Recurrent
-        module = kind(NetworkSpec.of(read, world), network, torch.Generator("cpu").manual_seed(first))
+        module = built_in(NetworkSpec.of(read, world), network, torch.Generator("cpu").manual_seed(first))
         check_network(module, read, name, learns, world)
     elif network.agent_ids:
         raise ConfigError(f"policy {name!r}: agent_ids is for the built-in network; expected agent_ids=False with another one")
@@ -67,7 +105,7 @@ def make_policy(
             if isinstance(module, str):
                 module = network_builder(module)(NetworkSpec.of(group, world, network))
             check_network(module, group, name, learns, world)
-    return ActorCritic(module, group, normalize_observations, network.log_std, name, num_ids, world)
+    return module, num_ids
 
 
 def _require_sources(network: NetworkConfig, world: WorldSpec, name: str) -> None:

@@ -84,7 +84,7 @@ class MultiCategorical:
                 without an allowed choice is 0.
             masked: numbers of the entries that the mask covers, in its order; None if it covers all.
         """
-        covered = () if mask is None else tuple(range(len(sizes))) if masked is None else tuple(masked)
+        covered = _covered(sizes, mask, masked)
         self.num_entries = len(sizes)
         self.groups: list[tuple[_Group, Categorical]] = []
         for group in _groups(tuple(sizes), covered, logits.device):
@@ -112,6 +112,35 @@ class MultiCategorical:
         for (group, _), part in zip(self.groups, parts, strict=True):
             joined[..., group.entries] = part
         return joined
+
+
+def largest(
+    values: Tensor, sizes: Sequence[int], mask: Tensor | None = None, masked: Sequence[int] | None = None
+) -> Tensor:
+    """Return the sum over the entries of an action of the largest value of an allowed choice, float32 (...), with gradients.
+
+    Args:
+        values: float32 (..., n_1 + ... + n_k), values of the choices of all entries, one after the other.
+        sizes: n_1 ... n_k.
+        mask: see ``MultiCategorical``. An entry without an allowed choice is 0, so it adds the value of choice 0.
+        masked: see ``MultiCategorical``.
+    """
+    parts = []
+    for group in _groups(tuple(sizes), _covered(sizes, mask, masked), values.device):
+        own = _at(values, group.columns).unflatten(-1, (-1, group.size))
+        if mask is not None and group.mask_columns is not None:
+            allowed = _at(mask, group.mask_columns).unflatten(-1, (-1, group.size))
+            best = torch.where(allowed, own, -math.inf)
+            best = torch.where(allowed.any(-1), best.amax(-1), own[..., 0])
+        else:
+            best = own.amax(-1)
+        parts.append(best.sum(-1))
+    return _total(parts)
+
+
+def _covered(sizes: Sequence[int], mask: Tensor | None, masked: Sequence[int] | None) -> tuple[int, ...]:
+    """Return the numbers of the entries that a mask covers, in its order."""
+    return () if mask is None else tuple(range(len(sizes))) if masked is None else tuple(masked)
 
 
 def _total(parts: list[Tensor]) -> Tensor:

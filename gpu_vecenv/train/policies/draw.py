@@ -71,6 +71,60 @@ def draw_choices(
     inputs = (logits,) if mask is None else (logits, mask)
     if key in prepared and (drawn := prepared[key].again(inputs, out)) is not None:
         return drawn
+    call = prepared[key] = _choices(draw, logits, sizes, mask, masked)
+    columns = call.args.columns
+    stride = columns | 1 if sizes[0] % 2 == 0 else columns  # lanes then read different banks
+    tile_rows = _tile_rows(len(sizes), 2 * len(sizes) + stride)
+    staged = 2 * len(sizes) + stride <= SCRATCH
+    call.set(stride=stride if staged else 0, likeliest=deterministic)
+    return call.draw("gv_draw_choices", tile_rows if staged else _tile_rows(len(sizes), 2 * len(sizes)), out)
+
+
+def draw_greedy(
+    values: Tensor,
+    sizes: Sequence[int],
+    draw: Draw,
+    mask: Tensor | None = None,
+    masked: Sequence[int] | None = None,
+    epsilon: Tensor | None = None,
+    out: tuple[Tensor, Tensor, Tensor] | None = None,
+) -> Drawn:
+    """Take the choice with the largest value for each entry of an action, or with some probability a uniform one.
+
+    An entry whose mask allows no choice is 0, with log-probability and entropy 0. NaN is never larger than another value.
+
+    Args:
+        values: float32 (..., n_1 + ... + n_k), values of the choices of all entries, one after the other.
+        sizes: n_1 ... n_k; one size for Discrete.
+        draw: counters of the rows.
+        mask: see ``draw_choices()``.
+        masked: see ``draw_choices()``.
+        epsilon: float32 (), probability in [0, 1] that an entry is one of its allowed choices at random, each with the same
+            probability, the greedy one included; read on the device. None: never.
+        out: see ``draw_choices()``.
+
+    Returns:
+        Actions int32 (..., k).
+
+    Raises:
+        ShapeError, ArrayTypeError, DeviceError: a tensor does not fit.
+        ParameterError: no sizes, more than 1,024, or a size below 1.
+    """
+    prepared, mask_shape = _prepared.setdefault(draw, {}), None if mask is None else mask.shape
+    key = ("greedy", values.shape, tuple(sizes), None if masked is None else tuple(masked), mask_shape, epsilon is None)
+    inputs = tuple(x for x in (values, mask, epsilon) if x is not None)
+    if key in prepared and (drawn := prepared[key].again(inputs, out)) is not None:
+        return drawn
+    call = prepared[key] = _choices(draw, values, sizes, mask, masked)
+    if epsilon is not None:
+        call.take("epsilon", epsilon.view(1), 1, rows=False)
+    return call.draw("gv_draw_greedy", _tile_rows(len(sizes), 2 * len(sizes)), out)
+
+
+def _choices(
+    draw: Draw, logits: Tensor, sizes: Sequence[int], mask: Tensor | None, masked: Sequence[int] | None
+) -> _Call:
+    """Return a call over the choices of rows; see ``draw_choices()``."""
     table = _table(tuple(sizes), None if masked is None else tuple(masked), logits.device)
     first, choices, mask_first = table.entries
     call = _Call(draw, logits.device, len(sizes), torch.int32)
@@ -78,12 +132,7 @@ def draw_choices(
     call.take("logits", logits, table.columns)
     if mask is not None:
         call.take("mask", mask, table.mask_columns)
-    prepared[key] = call
-    stride = table.columns | 1 if sizes[0] % 2 == 0 else table.columns  # lanes then read different banks
-    tile_rows = _tile_rows(len(sizes), 2 * len(sizes) + stride)
-    staged = 2 * len(sizes) + stride <= SCRATCH
-    call.set(stride=stride if staged else 0, likeliest=deterministic)
-    return call.draw("gv_draw_choices", tile_rows if staged else _tile_rows(len(sizes), 2 * len(sizes)), out)
+    return call
 
 
 def draw_normal(

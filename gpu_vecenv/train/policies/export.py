@@ -15,10 +15,12 @@ from torch import Tensor, nn
 from gpu_vecenv.atomic_file import atomic_file
 from gpu_vecenv.errors import MissingExtraError
 from gpu_vecenv.train.errors import ConfigError
+from gpu_vecenv.train.policies.actor import ActorPolicy
 from gpu_vecenv.train.policies.actor_critic import ActorCritic
 from gpu_vecenv.train.policies.check import samples_of
 from gpu_vecenv.train.policies.contract import Inputs, Observation, Policy
 from gpu_vecenv.train.policies.distributions import Categorical
+from gpu_vecenv.train.policies.q_policy import QPolicy
 
 SUFFIXES = (".pt2", ".onnx")
 """Endings of exported files: a program of torch.export, and an ONNX model."""
@@ -40,15 +42,23 @@ def write_policy(policy: Policy, path: str | Path) -> Path:
         action: int32 (B,) or (B, k), the likeliest.
         logits: float32 (B, number of choices), logarithms of the probabilities of all entries, side by side.
 
+    Outputs of a policy of values:
+        action: int32 (B,) or (B, k), the choices with the largest values.
+        q_values: float32 (B, number of choices), values of the choices of all entries, side by side; also of forbidden ones.
+
     Outputs of continuous actions, in the env's units:
         action: float32 (B, k), the mean, clipped to the bounds.
         mean, std: float32 (B, k), of the normal distribution that training draws from; the env clips the draws.
+
+    A policy of SAC with continuous actions gives ``action``, the tangent of the mean in the env's units, and ``mean`` and
+    ``log_std``, float32 (B, k), of the normal distribution before the tangent, in units whose bounds are -1 and 1. A policy of
+    TD3 or DDPG gives ``action`` alone.
 
     Last output of a policy with a state:
         new_state: float32 (B, *state_shape), the state after the step.
 
     Args:
-        policy: an ``ActorCritic``; it is not changed.
+        policy: an ``ActorCritic`` or an ``ActorPolicy``; it is not changed.
         path: file to write, ``.pt2`` for ``torch.export.load()``, ``.onnx`` for an ONNX runtime. An earlier file is replaced when
             the new one is complete.
 
@@ -63,12 +73,13 @@ def write_policy(policy: Policy, path: str | Path) -> Path:
     path = Path(path)
     if path.suffix not in SUFFIXES:
         raise ConfigError(f"export: expected a file that ends with {' or '.join(SUFFIXES)}, got {path}")
-    if not isinstance(policy, ActorCritic):
+    if not isinstance(policy, ActorCritic | ActorPolicy):
         raise ConfigError(f"export: expected a policy with a network, got {type(policy).__name__}")
     if path.suffix == ".onnx" and importlib.util.find_spec("onnxscript") is None:
         raise MissingExtraError("export: a file that ends with .onnx needs onnxscript: pip install onnxscript")
     policy = copy.deepcopy(policy).cpu().eval()
-    policy.checks_results = False  # torch.export cannot trace the check
+    if isinstance(policy, ActorCritic):
+        policy.checks_results = False  # torch.export cannot trace the check
     group = policy.group
     obs = samples_of(policy.network, group)
     inputs = {"obs": obs} if isinstance(obs, Tensor) else dict(obs)
@@ -94,10 +105,13 @@ class _Program(nn.Module):
     low: Tensor
     high: Tensor
 
-    def __init__(self, policy: ActorCritic):
+    def __init__(self, policy: ActorCritic | ActorPolicy):
         super().__init__()
         self.policy = policy
-        self.output_names = ["action", "logits"]
+        if isinstance(policy, ActorPolicy):
+            self.output_names = list(policy.export_names)
+            return
+        self.output_names = ["action", "q_values" if isinstance(policy, QPolicy) else "logits"]
         if isinstance(policy.group.action, Box):
             self.output_names = ["action", "mean", "std"]
             self.register_buffer("low", torch.tensor(policy.group.action.low, dtype=torch.float32, device="cpu"))
@@ -108,14 +122,16 @@ class _Program(nn.Module):
         self, obs: Observation, mask: Tensor | None, agent: Tensor | None, state: Tensor | None
     ) -> tuple[Tensor, ...]:
         """Return the outputs."""
-        if state is None:
-            return self.chosen(self.policy.outputs(obs, agent), mask)
-        outputs, new_state = self.policy.outputs_and_state(Inputs(obs, state=state), agent)
-        return *self.chosen(outputs, mask), new_state
-
-    def chosen(self, outputs: Tensor, mask: Tensor | None) -> tuple[Tensor, ...]:
-        """Return actions and their distributions by outputs of the network."""
         policy = self.policy
+        if isinstance(policy, ActorPolicy):
+            return policy.exported(policy.outputs(policy.features(obs, agent)), mask)
+        if state is None:
+            return self.chosen(policy, policy.outputs(obs, agent), mask)
+        outputs, new_state = policy.outputs_and_state(Inputs(obs, state=state), agent)
+        return *self.chosen(policy, outputs, mask), new_state
+
+    def chosen(self, policy: ActorCritic, outputs: Tensor, mask: Tensor | None) -> tuple[Tensor, ...]:
+        """Return actions and their distributions by outputs of the network."""
         if policy.box is not None:
             mean = policy.env_actions(outputs)
             std = (policy.box.half_width * policy.log_std.exp()).expand_as(mean)
@@ -125,8 +141,8 @@ class _Program(nn.Module):
         parts = outputs.split(group.choices, dim=-1)
         entries = [Categorical(part, masks.get(number)) for number, part in enumerate(parts)]
         action = torch.stack([entry.mode() for entry in entries], dim=-1).int()
-        logits = torch.cat([entry.log_probs for entry in entries], dim=-1)
-        return action.squeeze(-1) if policy.discrete else action, logits
+        scores = outputs if isinstance(policy, QPolicy) else torch.cat([entry.log_probs for entry in entries], dim=-1)
+        return action.squeeze(-1) if policy.discrete else action, scores
 
 
 class _Rows(_Program):

@@ -67,7 +67,8 @@ class NetworkSpec:
     shared: Box | None
     """Shared part of the observation; None without one."""
     num_outputs: int
-    """Number of outputs: a logit for each choice of each entry of an action, side by side, or a mean for each number of it."""
+    """Number of outputs: a logit for each choice of each entry of an action, side by side, or a mean for each number of it. For
+    policies of values (``QPolicy``) they are the values of the choices, and the network's own value is not read."""
     sources: Mapping[str, int] = field(default_factory=dict)
     """Sources that a critic may read, and their features a world: fields of the env's state; "observations", those of all agents
     of the policy side by side, zeros for agents out of the game, where a shared part comes once, before the others of its role;
@@ -187,7 +188,10 @@ def _hidden(parts: tuple[int, ...], config: NetworkConfig, generator: torch.Gene
     """Return the hidden layers, and the number of features after them."""
     layers: list[nn.Module] = []
     for size in config.hidden_sizes:
-        layers += [_layer(parts, size, math.sqrt(2.0), generator), _ACTIVATIONS[config.activation]()]
+        layers.append(_layer(parts, size, math.sqrt(2.0), generator))
+        if config.layer_norm:
+            layers.append(nn.LayerNorm(size, dtype=torch.float32, device="cpu"))
+        layers.append(_ACTIVATIONS[config.activation]())
         parts = (size,)
     return layers, parts
 
@@ -261,3 +265,64 @@ class FeedForward(nn.Module):
         if self.adds_shared and not isinstance(features, Tensor):
             inputs = torch.cat((inputs, features["shared"]), dim=-1)
         return CALL_LAYERS(self.critic_layers, {"shared": inputs, "own": by_world}).reshape(rows)
+
+
+def uniform_layers(spec: NetworkSpec, num_outputs: int, config: NetworkConfig, generator: torch.Generator) -> nn.Sequential:
+    """Return hidden layers and a last one, as actors of off-policy algorithms have them.
+
+    Weights and biases are uniform within ``1 / sqrt(inputs of the layer)``, as in Lillicrap et al. 2016, arXiv 1509.02971,
+    section 7, and in the code of Fujimoto et al. 2018 and of Haarnoja et al. 2018, whose last layers are no exception.
+
+    Args:
+        spec: inputs, as those of ``FeedForward``.
+        num_outputs: outputs of the last layer.
+        config: hidden layers.
+        generator: source of the weights, a CPU generator.
+    """
+    parts = spec.parts
+    layers: list[nn.Module] = [nn.Flatten()] if len(parts) == 1 and len(spec.observation.shape) > 1 else []
+    for size in (*config.hidden_sizes, num_outputs):
+        layer = _blank(nn.Linear if len(parts) == 1 else SharedLinear, sum(parts), size)
+        if isinstance(layer, SharedLinear):
+            layer.parts = list(parts)
+        bound = 1 / math.sqrt(sum(parts))
+        for tensor in (layer.weight, layer.bias):
+            nn.init.uniform_(tensor, -bound, bound, generator=generator)
+        norm = [nn.LayerNorm(size, dtype=torch.float32, device="cpu")] if config.layer_norm else []
+        layers += [layer, *norm, _ACTIVATIONS[config.activation]()]
+        parts = (size,)
+    return nn.Sequential(*layers[: -2 if config.layer_norm else -1])
+
+
+class QNetwork(nn.Module):
+    """The built-in network of policies of values: the value of each choice of each entry of an action."""
+
+    shared_parts = True
+
+    def __init__(self, spec: NetworkSpec, config: NetworkConfig, generator: torch.Generator):
+        """Build the layers; see ``FeedForward``.
+
+        Raises:
+            ConfigError: an option has no effect on this network.
+        """
+        super().__init__()
+        for name, value in vars(config).items():
+            if name not in Q_FIELDS and value != getattr(NetworkConfig(), name):
+                raise ConfigError(f"network.{name}: expected none, as a network of values has no such part, got {value!r}")
+        flatten = [nn.Flatten()] if len(spec.parts) == 1 and len(spec.observation.shape) > 1 else []
+        hidden, last = _hidden(spec.parts, config, generator)
+        # Small weights in the last layer: sums over agents and entries begin near 0, too.
+        self.layers = nn.Sequential(*flatten, *hidden, _layer(last, spec.num_outputs, 0.01, generator))
+
+    def forward(self, obs: Observation) -> tuple[Tensor, Tensor]:
+        """Return the values of the choices, and the largest of them."""
+        values = self.actor(obs)
+        return values, values.amax(-1)
+
+    def actor(self, obs: Observation) -> Tensor:
+        """Return the values of the choices alone."""
+        return CALL_LAYERS(self.layers, obs)
+
+
+Q_FIELDS = ("hidden_sizes", "activation", "agent_ids", "layer_norm")
+"""Fields of ``NetworkConfig`` that shape a network of values."""

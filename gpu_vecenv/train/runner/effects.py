@@ -12,7 +12,7 @@ from gpu_vecenv.train.storage.policy_map import is_random
 NEEDS = {"evaluation_episodes": "evaluation_interval", "checkpoint_interval": "out", "keep_checkpoints": "out"}
 """Options that have an effect only if another one is given."""
 
-SHAPE = ("hidden_sizes", "activation", "shared_trunk", "memory", "memory_size")
+SHAPE = ("hidden_sizes", "activation", "shared_trunk", "memory", "memory_size", "layer_norm")
 """Fields of ``NetworkConfig`` that a module of the user cannot see. Builders of registered networks and algorithms other than PPO
 can."""
 

@@ -13,7 +13,7 @@ from torch import nn
 from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.train.algorithms.contract import Algorithm, Setup
 from gpu_vecenv.train.config import AlgorithmConfig, ResolvedConfig
-from gpu_vecenv.train.config.algorithms import Storage, registered
+from gpu_vecenv.train.config.algorithms import ALGORITHMS, Storage, registered
 from gpu_vecenv.train.errors import CheckpointError, ConfigError
 from gpu_vecenv.train.policies.build import make_policy
 from gpu_vecenv.train.policies.contract import Actor, Policy, fields_of
@@ -102,12 +102,15 @@ def make_policies(
         if is_random(name):
             policies[name] = RandomPolicy(own.group)
             continue
-        normalize = config.options_of(name).normalize_observations
         given: Any = networks[name] if name in networks else config.settings_of(name).module
         network = config.network_of(name)
         own.with_ids = network.agent_ids
         world = WorldSpec(own.num_agents, own.spans[0].agents, own.sources)
-        policies[name] = make_policy(name, own.group, config.seed, network, normalize, given, name in learn, world)
+        options, algorithm = config.options_of(name), ALGORITHMS.get(config.algorithm_of(name))
+        make = None if algorithm is None else algorithm.part("policy")
+        chosen = options.normalize_observations if make is None else options
+        parts = (name, own.group, config.seed, network, chosen, given, name in learn, world)
+        policies[name] = (make or make_policy)(*parts)
         own.keep_states(policies[name].state_shape)
     return {name: policy.to(device) for name, policy in policies.items()}
 
@@ -131,7 +134,7 @@ def store_demands(rows: Mapping[str, PolicyRows], policies: Mapping[str, Policy]
                 f"policy {name!r}: its critic reads the env's state, which is that of the next episode after a time limit; "
                 f"expected {demands.without_final_obs}"
             )
-        rows[name].with_final_obs = demands.final_obs
+        rows[name].with_final_obs, rows[name].with_last_mask = demands.final_obs, demands.last_mask
         rows[name].read_critic(sources)
 
 

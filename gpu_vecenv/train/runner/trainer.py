@@ -16,6 +16,7 @@ from gpu_vecenv.backend.memory import TorchMemory
 from gpu_vecenv.errors import SequenceError
 from gpu_vecenv.train.config import ResolvedConfig, TrainConfig, resolve_new
 from gpu_vecenv.train.config.checks import is_name, require
+from gpu_vecenv.train.config.presets import preset_of
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.run_folder.best import BestReturn
 from gpu_vecenv.train.run_folder.checkpoint_file import save_checkpoint
@@ -252,6 +253,8 @@ class Trainer:
         out = None if self._folder is None else self._folder.path
         if not self.quiet:
             say(_run_text(self.config, self.parts))
+            for line in _preset_lines(self.config, self.parts) if self.iteration == 0 else ():
+                say(line)
         if self._folder is not None:
             self._folder.check()
         launch_limit = LaunchLimit(out is not None, self.config.checkpoint_interval, self.config.evaluation_interval)
@@ -416,3 +419,10 @@ def _run_text(config: ResolvedConfig, parts: RunState) -> str:
     size = f"{config.num_envs} worlds x {env.num_agents} agents"
     text = f"{config.env_id}: {size} on {device}, torch threads: {config.threads}, out: {config.out}"
     return "\n".join([text, *(f"{name!r} has no fused kernels: {why}" for name, why in parts.not_fused.items())])
+
+
+def _preset_lines(config: ResolvedConfig, parts: RunState) -> list[str]:
+    """Return a line for each algorithm of a new run but PPO, which says what the run had for options that it left out."""
+    preset, names = preset_of(config.env_id), dict.fromkeys(config.algorithm_of(name) for name in parts.algorithms)
+    has, lacks = f"its preset for {config.env_id}", f"its defaults, as {config.env_id} has no preset for it"
+    return [f"{name}: options left out are {has if name in preset.algorithms else lacks}" for name in names if name != "ppo"]

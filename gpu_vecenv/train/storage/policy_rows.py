@@ -105,13 +105,14 @@ class PolicyRows:
         num_agents: agents in a world, of all policies.
         with_ids: True if samples have the numbers of agents, because the policy's network reads them.
         with_final_obs: True if samples have final observations, because the policy's algorithm reads them.
+        with_last_mask: True if samples have the masks after the last step in envs with flags of effect, too.
         states: states of the rows; None for a policy without a state.
         critic_sources: what the critic reads, see ``Policy.critic_sources``.
     """
 
     def __init__(self, spans: Sequence[AgentSpan], group: Group, rollout: Rollout, num_agents: int) -> None:
         self.spans, self.rollout = tuple(spans), rollout
-        self.num_agents, self.with_ids, self.with_final_obs = num_agents, False, False
+        self.num_agents, self.with_ids, self.with_final_obs, self.with_last_mask = num_agents, False, False, False
         self.states: RowStates | None = None
         self.critic_sources: tuple[str, ...] = ()
         form: Form = "rows"
@@ -270,6 +271,8 @@ class PolicyRows:
         """Return what the policy learns from, after a rollout was collected."""
         rollout, spans = self.rollout, self.spans
         masks = self.masks()
+        for span in spans if self.with_last_mask else ():
+            span.slabs.limit(rollout.num_steps)
 
         def own(slab_of: str) -> Tensor:
             arrays = [span.by_world(getattr(span.slabs, slab_of), 1, span.group_rows) for span in spans]

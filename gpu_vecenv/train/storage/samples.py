@@ -51,7 +51,7 @@ class Samples:
     """bool (T, B[, a]), True where the time limit alone ended the episode, and the agent was alive; also where the limit is a
     rule of the game, ``EnvSpec.limit_is_rule``, whose end is terminal."""
     mask: Tensor | None = None
-    """bool (T + 1, B[, a], M); None without masks."""
+    """bool (T + 1, B[, a], M); None without masks. In envs with flags of effect, step T is valid with ``Storage.last_mask``."""
     final_obs: Observation | None = None
     """float32 (T, B, ...), valid where an episode ended; None if the policy's algorithm did not ask for it by ``Storage``."""
     env_reward: Tensor | None = None

@@ -31,7 +31,8 @@ class Lanes:
 
     def __init__(self, program, folder):
         flags = (f"-DGV_LANES={program.lanes}", "-pthread")
-        self.library = ctypes.CDLL(str(compile_object(program, LEVELS[-1], folder / f"lanes{len(list(folder.iterdir()))}.so", flags)))
+        path = folder / f"lanes{len(list(folder.iterdir()))}.so"
+        self.library = ctypes.CDLL(str(compile_object(program, LEVELS[-1], path, flags)))
 
     def launch(self, name, args, teams, small, shared_bytes=0):
         """Run a kernel on lanes."""

@@ -1,0 +1,179 @@
+"""Speed of SAC, TD3 and DDPG: ``python benchmarks/off_policy_speed.py --device cuda:0 --leanrl FOLDER``.
+
+Settings of Pendulum, each with steps of the env included:
+
+- ``one``: one world, a gradient step of a batch of 256 for each step, two layers of 256, as in scripts of LeanRL, SB3 and SBX.
+  TD3 takes two steps and two gradient steps at a time, because its policy learns in every second one.
+- ``many``: 4,096 worlds, two gradient steps of a batch of 32,768 for each step of all worlds.
+- ``goal``: the preset, until the mean return of 100 episodes reaches -200; seconds of training without those of evaluations.
+
+Rates are medians of five parts of a run, after the first parts, in which libraries initialise themselves and a graph is captured.
+``learned`` counts transitions in batches. ``--leanrl`` is a checkout of LeanRL, whose ``*_continuous_action_torchcompile.py`` run
+with ``--compile --cudagraphs`` and say their speed. ``--peers sb3 sbx`` runs these libraries, if they are installed.
+
+Writes ``benchmarks/results/off_policy_speed.json``; rows that are not run again stay.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+import tyro
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from gpu_vecenv.bench.machine import installed, machine  # noqa: E402
+from gpu_vecenv.train import DDPGConfig, NetworkConfig, SACConfig, TD3Config, TrainConfig, Trainer, evaluate  # noqa: E402
+
+CONFIGS: dict[str, Any] = {"sac": SACConfig, "td3": TD3Config, "ddpg": DDPGConfig}
+ENV, GOAL, PARTS, BATCH = "WarpPendulum-v1", -200.0, 5, 256
+WIDE = NetworkConfig((256, 256), "relu")
+COMMON = {"replay_size": 1_000_000, "learning_starts": 1_000}
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of the script."""
+
+    device: str = "cuda:0"
+    """Device of this package and of its peers."""
+    algorithms: tuple[Literal["sac", "td3", "ddpg"], ...] = ("sac", "td3", "ddpg")
+    """Algorithms to measure."""
+    settings: tuple[Literal["one", "many", "goal"], ...] = ("one", "many", "goal")
+    """Settings to measure."""
+    seconds: float = 3.0
+    """Least length of a part."""
+    leanrl: Path | None = None
+    """A checkout of LeanRL."""
+    peers: tuple[Literal["sb3", "sbx"], ...] = ()
+    """Further libraries."""
+    peer_steps: int = 20_000
+    """Steps of a peer's run."""
+    out: Path = ROOT / "benchmarks" / "results" / "off_policy_speed.json"
+    """File of the results."""
+
+
+def config_of(name: str, setting: str, options: Options) -> TrainConfig:
+    """Return the options of a run of this package that lasts."""
+    config = CONFIGS[name]
+    if setting == "many":
+        given = config(**COMMON, num_steps=1, gradient_steps=2, batch_size=32_768)
+        return TrainConfig(ENV, 4096, 10**12, 0, options.device, network=WIDE, algorithm=name, algorithms={name: given})
+    steps = 2 if name == "td3" else 1
+    given = config(**COMMON, num_steps=steps, gradient_steps=steps, batch_size=BATCH)
+    return TrainConfig(ENV, 1, 10**12, 0, options.device, network=WIDE, algorithm=name, algorithms={name: given})
+
+
+def timed(work: Callable[[], object], device: str) -> float:
+    """Return the seconds of some work, with all that it queued on the device."""
+    start = time.perf_counter()
+    work()
+    if device.startswith("cuda"):
+        torch.cuda.synchronize(device)
+    return time.perf_counter() - start
+
+
+def measure_ours(name: str, setting: str, options: Options) -> dict[str, Any]:
+    """Return steps, gradient steps and learned transitions a second."""
+    config = config_of(name, setting, options)
+    given = config.algorithms[name]
+    trainer = Trainer(config, quiet=True)
+    first = 64 + given.learning_starts // (config.num_envs * given.num_steps)
+    setup_s = timed(lambda: trainer.train(first), options.device)
+    iterations = 16
+    while timed(functools.partial(trainer.train, iterations), options.device) < options.seconds:
+        iterations *= 2
+    rates = [iterations / timed(functools.partial(trainer.train, iterations), options.device) for _ in range(PARTS)]
+    trainer.close()
+    rate = statistics.median(rates)
+    return {
+        "iterations_per_second": rates, "steps_per_second": rate * config.num_envs * given.num_steps,
+        "gradient_steps_per_second": rate * given.gradient_steps, "learned": rate * given.gradient_steps * given.batch_size,
+        "first_s": setup_s, "update_to_data": given.gradient_steps * given.batch_size / (config.num_envs * given.num_steps),
+    }  # fmt: skip
+
+
+def measure_goal(name: str, options: Options, every: int = 25) -> dict[str, Any]:
+    """Return seconds of training until the goal, and the curve of evaluations."""
+    curve: list[tuple[float, int, float]] = []
+    begin = time.perf_counter()
+    trainer = Trainer(TrainConfig(ENV, device=options.device, algorithm=name), quiet=True)
+    spent = time.perf_counter() - begin
+    with tempfile.TemporaryDirectory() as folder:
+        while not trainer.finished and (not curve or curve[-1][2] < GOAL):
+            spent += timed(lambda: trainer.train(every), options.device)
+            path = trainer.save(Path(folder) / "run.pt")
+            mean = evaluate(path, 100, deterministic=True, device=options.device).mean_return["agent"]
+            curve.append((spent, trainer.iteration * trainer.steps_per_iteration, mean))
+    trainer.close()
+    return {"seconds_with_setup": curve[-1][0], "reached": curve[-1][2] >= GOAL, "curve": curve}
+
+
+def measure_leanrl(name: str, options: Options) -> dict[str, Any]:
+    """Return the steps a second that a script of LeanRL says, compiled and with CUDA graphs."""
+    assert options.leanrl is not None
+    script = options.leanrl / "leanrl" / f"{name}_continuous_action_torchcompile.py"
+    command = [sys.executable, str(script), "--env-id", "Pendulum-v1", "--total-timesteps", str(options.peer_steps)]
+    command += ["--learning-starts", "1000", "--batch-size", str(BATCH), "--compile", "--cudagraphs"]
+    done = subprocess.run(command, env={**os.environ, "WANDB_MODE": "disabled"}, capture_output=True, text=True, check=False)
+    said = [float(x) for x in re.findall(r"([\d.]+) sps", done.stderr + done.stdout)]
+    if not said:
+        return {"error": done.stderr[-1000:]}
+    return {"steps_per_second": said[-1], "learned": BATCH * said[-1]}
+
+
+def measure_peer(name: str, library: str, options: Options) -> dict[str, Any]:
+    """Return the steps a second of SB3 or SBX after the random start."""
+    import gymnasium
+
+    if library == "sb3":
+        import stable_baselines3 as package
+    else:
+        import sbx as package
+    make, device = getattr(package, name.upper()), {"device": options.device} if library == "sb3" else {}
+    env = gymnasium.make("Pendulum-v1")
+    model = make("MlpPolicy", env, batch_size=BATCH, learning_starts=1000, policy_kwargs={"net_arch": [256, 256]}, **device)
+    model.learn(3_000)
+    seconds = timed(lambda: model.learn(options.peer_steps, reset_num_timesteps=False), options.device)
+    rate = options.peer_steps / seconds
+    return {"steps_per_second": rate, "learned": BATCH * rate, "version": installed(package.__name__)}
+
+
+def main(options: Options) -> None:
+    """Measure, print and write all rows."""
+    results = json.loads(options.out.read_text()) if options.out.exists() else {"benchmark": "off_policy_speed", "rows": {}}
+    facts = machine(options.device)
+    rows: dict[str, Callable[[], dict[str, Any]]] = {}
+    for name in options.algorithms:
+        for setting in options.settings:
+            measure = measure_goal if setting == "goal" else functools.partial(measure_ours, setting=setting)
+            rows[f"{name} {setting} gpu_vecenv"] = functools.partial(measure, name, options=options)
+        if options.leanrl is not None and name != "ddpg":
+            rows[f"{name} one leanrl"] = functools.partial(measure_leanrl, name, options)
+        for library in options.peers:
+            rows[f"{name} one {library}"] = functools.partial(measure_peer, name, library, options)
+    for row, run in rows.items():
+        results["rows"][row] = {"machine": facts, **run()}
+        hidden = ("machine", "curve", "iterations_per_second")
+        told = {key: value for key, value in results["rows"][row].items() if key not in hidden}
+        print(row, told, flush=True)
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+        options.out.write_text(json.dumps(results, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Options, description=__doc__))

@@ -1,0 +1,242 @@
+"""The order of an update of SAC, TD3 and DDPG: add a rollout to the replay buffer, then take gradient steps."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor, nn
+
+from gpu_vecenv.train.algorithms.contract import Algorithm, Setup
+from gpu_vecenv.train.algorithms.masked_adam import MaskedAdam, gradient_scale
+from gpu_vecenv.train.algorithms.noise import Noise
+from gpu_vecenv.train.algorithms.off_policy.batch import Minibatch
+from gpu_vecenv.train.algorithms.off_policy.critics import Critics
+from gpu_vecenv.train.algorithms.off_policy.heads import make_head
+from gpu_vecenv.train.config.off_policy import OffPolicyConfig
+from gpu_vecenv.train.policies.actor import ActorPolicy
+from gpu_vecenv.train.policies.contract import Acted, Actor, Draw, Inputs
+from gpu_vecenv.train.policies.random import RandomPolicy
+from gpu_vecenv.train.run_folder.checkpoint import require_same_form
+from gpu_vecenv.train.storage.replay import Replay
+from gpu_vecenv.train.storage.samples import Samples
+
+EPS = 1e-8
+"""Number added to the root of Adam's second moment, that of torch."""
+FIRST_IMPORTANCE = 0.4
+"""Default of ``importance_exponent`` with priorities (Schaul et al. 2016, arXiv 1511.05952, table 3, proportional)."""
+
+
+class RandomStart:
+    """Acts as random play until learning begins, and then as another actor."""
+
+    def __init__(self, actor: Actor, random: RandomPolicy, begun: Tensor):
+        """Store both; ``begun``, bool (), says on the device which one acts."""
+        self.actor, self.random, self.begun = actor, random, begun
+
+    def act(self, inputs: Inputs, draw: Draw, deterministic: bool = False) -> tuple[Tensor, Tensor]:
+        """See ``Policy.act()``; log-probabilities of random play are 0."""
+        action, log_prob = self.actor.act(inputs, draw, deterministic)[:2]
+        return torch.where(self.begun, action, self.random.act(inputs, draw)[0]), torch.where(self.begun, log_prob, 0.0)
+
+
+class HeldNoise:
+    """Acts as another actor whose random numbers stay the same for some steps: those of a step are those of the first of them."""
+
+    def __init__(self, actor: Actor, steps: int):
+        """Store the actor, and for how many steps of an episode the counters of its draws stay."""
+        self.actor, self.steps = actor, steps
+        self._held: WeakKeyDictionary[Draw, Draw] = WeakKeyDictionary()
+
+    def act(self, inputs: Inputs, draw: Draw, deterministic: bool = False) -> Acted:
+        """See ``Policy.act()``."""
+        held = self._held.get(draw)
+        if held is None:
+            held = self._held[draw] = replace(draw, t=torch.empty_like(draw.t))
+        torch.div(draw.t, self.steps, rounding_mode="floor", out=held.t)
+        return self.actor.act(inputs, held, deterministic)
+
+
+class OffPolicy(Algorithm):
+    """Replay, critics with target networks, and a policy that learns from the critics."""
+
+    terms: tuple[str, ...]
+    """Names of the numbers that gradient steps return."""
+    num_normals: int
+    """Normal numbers of a gradient step for each number of an action."""
+
+    def __init__(self, policy: ActorPolicy, options: OffPolicyConfig, setup: Setup, count: int, inputs: int, outputs: int):
+        """Make the buffer, and the critics with their targets.
+
+        Args:
+            policy: the policy to train, on the device.
+            options: options of the algorithm.
+            setup: parts of the run.
+            count: number of critics.
+            inputs: inputs of a critic.
+            outputs: values that a critic returns.
+        """
+        self.policy, self.options, self.schedule_steps, device = policy, options, setup.schedule_steps, setup.device
+        self.replay = Replay(
+            setup.rows, options.replay_size, options.batch_size, options.gamma, setup.seed, device, options.n_steps,
+            options.priority_exponent,
+        )  # fmt: skip
+        self.num_rows = options.batch_size * math.prod(setup.rows.shape[1:])
+        self.noise = Noise(setup.seed, max(1, self.num_normals) * self.num_rows * options.gradient_steps, device)
+        self.head = make_head(options, device)
+        shape = (count, inputs, outputs * self.head.outputs, setup.network, setup.seed, device)
+        self.critics, self.targets = Critics(*shape), Critics(*shape).requires_grad_(False)
+        self.adams = {
+            "actor": self.adam(policy.parameters(), options.actor_learning_rate),
+            "critics": self.adam(self.critics.parameters(), options.critic_learning_rate),
+        }
+        self.random = RandomPolicy(setup.rows.group).to(device)
+        self.seen = torch.zeros((), dtype=torch.int64, device=device)
+        self.begun, self.gate = torch.zeros(2, dtype=torch.bool, device=device).unbind()
+        self.taken: list[Tensor] = []
+        self.metric_names = (*self.terms, "replay_filled", "update_to_data", "updates", "skipped")
+
+    @staticmethod
+    def adam(parameters: Iterable[nn.Parameter], rate: float) -> MaskedAdam:
+        """Return an optimiser that does not clip gradients."""
+        adam = MaskedAdam(parameters, math.inf, EPS)
+        adam.rate.fill_(rate)
+        return adam
+
+    def actor(self) -> Actor | None:
+        """Return what acts in rollouts: random play until the first update."""
+        actor = RandomStart(self.explorer(), self.random, self.begun)
+        return actor if self.options.noise_steps == 1 else HeldNoise(actor, self.options.noise_steps)
+
+    def explorer(self) -> Actor:
+        """Return what acts in rollouts from the first update on."""
+        return self.policy
+
+    def scalars_at(self, steps: int) -> Sequence[float]:
+        """Return the exponent of importance weights, if the buffer has priorities."""
+        if self.options.priority_exponent is None:
+            return ()
+        first = FIRST_IMPORTANCE if self.options.importance_exponent is None else self.options.importance_exponent
+        return (first + (1.0 - first) * min(1.0, steps / self.schedule_steps),)
+
+    def update(self, samples: Samples, scalars: tuple[Tensor, ...]) -> Tensor:
+        """See ``Algorithm.update()``."""
+        with torch.no_grad():
+            self.replay.add(samples)
+            new = samples.valid.sum()
+            self.seen += new
+            torch.logical_and(self.seen >= self.options.learning_starts, self.replay.filled > 0, out=self.gate)
+            self.begun |= self.gate
+            noise = self._normals()
+        self.taken = []
+        found = [self._sampled_step(step, noise[step], scalars) for step in range(self.options.gradient_steps)]
+        with torch.no_grad():
+            means = [torch.stack([each[name] for each in found if name in each]).mean() for name in self.terms]
+            steps = torch.stack(self.taken).sum()
+            data = self.options.gradient_steps * self.num_rows / torch.where(new > 0, new, math.nan)
+            learned = torch.where(self.gate, torch.stack([*means, data]), math.nan)  # NaN stands for no value
+            others = (self.replay.filled, learned[-1], steps, self.gate * len(self.taken) - steps)
+            return torch.cat((learned[:-1], torch.stack([x.float() for x in others])))
+
+    def _sampled_step(self, step: int, noise: Tensor, scalars: tuple[Tensor, ...]) -> dict[str, Tensor]:
+        """Sample a batch, take a gradient step, and set the priorities of the batch."""
+        with torch.no_grad():
+            batch = self.replay.sample(*scalars)
+            rows = Minibatch.of(self.policy, batch)
+        found, error = self.gradient_step(step, rows, noise)
+        if self.options.priority_exponent is not None:
+            valid = batch.valid.flatten(1) if batch.valid.dim() > 1 else batch.valid.unsqueeze(1)
+            errors = torch.where(valid, error.detach().view(valid.shape), 0.0)
+            self.replay.set_priorities(batch, errors.sum(1) / valid.sum(1).clamp(min=1))
+        return found
+
+    @abstractmethod
+    def gradient_step(self, step: int, batch: Minibatch, noise: Tensor) -> tuple[dict[str, Tensor], Tensor]:
+        """Take a step of each optimiser by ``learn()``, and move the target networks.
+
+        Args:
+            step: number of the step in its update.
+            batch: transitions.
+            noise: float32 (num_normals, R, k), standard normal.
+
+        Returns:
+            Numbers of ``terms``, each float32 (), and the error of each row, float32 (R,), for its priority.
+        """
+
+    def learn(self, name: str, loss: Tensor) -> None:
+        """Take a step of an optimiser along the gradient of a loss, if steps are wanted and the gradient is finite."""
+        adam = self.adams[name]
+        gradients = torch.autograd.grad(loss * gradient_scale(loss.device), adam.parameters)
+        for parameter, gradient in zip(adam.parameters, gradients, strict=True):
+            parameter.grad = gradient
+        self.taken.append(adam.step(self.gate)[1])
+        adam.zero_grad()
+
+    def learn_critics(self, inputs: Tensor, target: Tensor, weight: Tensor, factor: float) -> tuple[dict[str, Tensor], Tensor]:
+        """Take a step of the critics.
+
+        Args:
+            inputs: float32 (R, inputs), observations and actions.
+            target: see ``Head.target()``.
+            weight: float32 (R,), weight of each row.
+            factor: factor of the loss.
+
+        Returns:
+            Loss and mean value, and the error of each row, float32 (R,).
+        """
+        outputs = self.critics(inputs)
+        loss = factor * (self.head.loss(outputs, target) @ weight).sum()
+        self.learn("critics", loss)
+        with torch.no_grad():
+            value = (self.head.mean(outputs) @ weight).mean() / weight.sum()
+            return {"critic_loss": loss.detach(), "q": value}, self.head.error(outputs, target)
+
+    def _normals(self) -> Tensor:
+        """Return the normal numbers of an update, float32 (G, num_normals, R, k)."""
+        if self.num_normals == 0:
+            return self.noise.count.new_zeros(self.options.gradient_steps, 0)
+        numbers = self.noise.normal(self.policy.group.num_entries)
+        return numbers.view(self.options.gradient_steps, self.num_normals, self.num_rows, -1)
+
+    def modules(self) -> dict[str, nn.Module]:
+        """Return the networks beside the policy, by name."""
+        return {"critics": self.critics, "targets": self.targets}
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return further numbers that an update changes, by name."""
+        return {"seen": self.seen, "begun": self.begun}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return networks, optimisers and the buffer, without copies."""
+        return {
+            "replay": self.replay.state_dict(with_transitions=self.options.save_replay),
+            "noise": self.noise.state_dict(),
+            "adams": {name: adam.state_dict() for name, adam in self.adams.items()},
+            **{name: module.state_dict() for name, module in self.modules().items()},
+            **self.tensors(),
+        }
+
+    @torch.no_grad()
+    def load_state_dict(self, state: dict[str, Any], where: str) -> None:
+        """See ``Algorithm.load_state_dict()``."""
+        expected = self.state_dict()
+        adams = state.get("adams") if isinstance(state, dict) else None
+        for name, adam in self.adams.items():
+            if not isinstance(adams, dict) or adams.get(name) != {}:  # empty before the first update
+                expected["adams"][name] = adam.like()
+        require_same_form(state, {**expected, "replay": {**expected["replay"]}}, where)
+        self.replay.load_state_dict(state["replay"], f"{where}/replay")
+        self.noise.load_state_dict(state["noise"], f"{where}/noise")
+        for name, adam in self.adams.items():
+            adam.load_state_dict(state["adams"][name], f"{where}/adams/{name}")
+        for name, module in self.modules().items():
+            module.load_state_dict(state[name])
+        for name, tensor in self.tensors().items():
+            tensor.copy_(state[name])
+        if not self.options.save_replay:
+            self.seen.zero_()
