@@ -42,6 +42,7 @@ from gpu_vecenv.train.config import (  # noqa: E402
     SMALL_CONTINUOUS_TAG_DDPG,
     SMALL_GRID_TAG,
     SMALL_TAG,
+    SMALL_TAG_PQN,
     resolve,
 )
 from gpu_vecenv.train.run_folder.intervals import mean_interval, student_quantile  # noqa: E402
@@ -53,6 +54,8 @@ TARGETS = {
     "WarpPendulum-v1": -200.0,
     **{f"WarpPendulum-v1 {name}": -160.0 for name in ("sac", "td3", "ddpg")},
     **{f"WarpMountainCarContinuous-v0 {name}": 90.0 for name in ("sac", "td3")},
+    "WarpCartPole-v1 pqn": 475.0,
+    "WarpAcrobot-v1 pqn": -90.0,
 }
 """Least mean return of a run that learned, with drawn actions; in ``OF_ALGORITHMS`` with the likeliest ones. MountainCar has
 none; the roles of Tag are compared with random ones."""
@@ -62,7 +65,11 @@ CASES = {env_id: TrainConfig(env_id) for env_id in PRESETS} | {"SMALL_TAG": SMAL
 
 OF_ALGORITHMS = {
     f"{env_id} {name}": TrainConfig(env_id, algorithm=name) for env_id, preset in PRESETS.items() for name in preset.algorithms
-} | {"SMALL_CONTINUOUS_TAG": SMALL_CONTINUOUS_TAG, "SMALL_CONTINUOUS_TAG_DDPG": SMALL_CONTINUOUS_TAG_DDPG}
+} | {
+    "SMALL_CONTINUOUS_TAG": SMALL_CONTINUOUS_TAG,
+    "SMALL_CONTINUOUS_TAG_DDPG": SMALL_CONTINUOUS_TAG_DDPG,
+    "SMALL_TAG_PQN": SMALL_TAG_PQN,
+}
 """Runs of other algorithms than PPO by name: an env with the preset of an algorithm, or a small game."""
 
 POINTS = 100

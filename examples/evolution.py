@@ -61,8 +61,10 @@ class Evolution(Algorithm):
         """Draw the first generation; the arguments are those of ``make`` in ``register_algorithm()``."""
         network, rows, device = policy.network, setup.rows.shape[0], setup.device
         plain = hasattr(network, "actor_layers") and not any(True for _ in network.trunk.parameters())
+        plain = plain and not any(isinstance(layer, nn.LayerNorm) for layer in network.actor_layers)
         if setup.rows.form != "rows" or not plain or rows % 2:
-            raise ConfigError(f"evolution: expected the built-in network without a trunk and an even number of rows, got {rows}")
+            expected = "the built-in network without a trunk and without layer norms, and an even number of rows"
+            raise ConfigError(f"evolution: expected {expected}, got {rows}")
         self.policy, self.options, self.layers = policy, options, network.actor_layers
         self.weights = list(self.layers.parameters())
         generator = torch.Generator("cpu").manual_seed(setup.seed % 2**63)

@@ -34,8 +34,11 @@ def run_option(name: str, metavar: str, default: str | None = None, also: str = 
 
 def by_algorithm(*path: str) -> str:
     """Return the defaults of PPO for a preset's field, and those of each other algorithm that differ; see ``by_env()``."""
-    usual = by_env(lambda preset: _get(preset.of("ppo"), path))
-    others = {name: by_env(lambda preset, name=name: _get(preset.of(name), path)) for name in built_in()}
+
+    def defaults(algorithm: str) -> str:
+        return by_env(lambda preset: _get(preset.of(algorithm), path))
+
+    usual, others = defaults("ppo"), {name: defaults(name) for name in built_in()}
     return "; ".join([usual, *(f"with {name}: {text}" for name, text in others.items() if text != usual)])
 
 

@@ -32,7 +32,7 @@ from tests.kernels.nvrtc import compile_text
 from tests.kernels.test_ptx import ARCHITECTURES, inexact_instructions, shared_bytes, touches
 
 KERNELS = {
-    DRAW: ["gv_draw_choices", "gv_draw_normals", "gv_draw_uniforms"],
+    DRAW: ["gv_draw_choices", "gv_draw_greedy", "gv_draw_normals", "gv_draw_uniforms"],
     SCAN: ["gv_advantages", "gv_episodes", "gv_returns"],
     MASKS: ["gv_masks"],
     CHOICES: ["gv_choices"],

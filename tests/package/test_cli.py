@@ -19,7 +19,7 @@ from gpu_vecenv.cli.main import COMMANDS, EXTRA_MODULES, RUN_PARTS, TRAIN_EXTRA,
 from gpu_vecenv.cli.run_options import LearningOptions, RunOptions
 from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.registration import IDS
-from gpu_vecenv.train import PPOConfig, TrainConfig, Trainer
+from gpu_vecenv.train import PPOConfig, PQNConfig, TrainConfig, Trainer
 from gpu_vecenv.train.config import PRESETS, Preset, resolve
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -228,6 +228,22 @@ def test_help_of_train_shows_the_defaults_of_each_env(capsys):
         for option in dataclasses.fields(runs["Other-v0"]):
             values = {name: getattr(run, option.name) for name, run in runs.items()}
             assert_defaults(text.partition(f" {option.name}: ")[2], values)
+
+
+def test_help_of_train_shows_the_defaults_of_another_algorithm(capsys):
+    """Its options by env, and what it has in place of PPO's worlds, steps and networks."""
+    text = help_of("train", capsys)
+    names = [*PRESETS, "Other-v0"]
+    runs = {name: resolve(TrainConfig(name, algorithm="pqn")) for name in names}
+    for option in dataclasses.fields(PQNConfig):
+        values = {name: getattr(run.options_of("any"), option.name) for name, run in runs.items()}
+        assert_defaults(text.partition(f" pqn.{option.name}: ")[2], values)
+    for place, of_run in {
+        "--num-envs INT": lambda run: run.num_envs, "--total-steps INT": lambda run: run.total_steps,
+        " hidden_sizes: ": lambda run: run.network.hidden_sizes, " layer_norm: ": lambda run: run.network.layer_norm,
+    }.items():  # fmt: skip
+        told = text.partition(place)[2].partition("(default: ")[2].partition("with pqn: ")[2]
+        assert_defaults(f"(default: {told}", {name: of_run(run) for name, run in runs.items()})
 
 
 def assert_defaults(text, values):

@@ -237,6 +237,7 @@ def test_a_run_is_read_without_its_algorithm(tmp_path, monkeypatch):
         ({"algorithm": "nope", "algorithms": {}}, "algorithm: expected one of ppo.*, got 'nope'; import the module"),
         ({"num_envs": 3}, "an even number of rows, got 3"),
         ({"network": NetworkConfig((8,), shared_trunk=True)}, "expected the built-in network without a trunk"),
+        ({"network": NetworkConfig((8,), layer_norm=True)}, "expected the built-in network .* without layer norms"),
     ],
 )
 def test_options_that_do_not_fit_are_refused_by_name(changes, text, tmp_path):

@@ -152,6 +152,8 @@ def test_every_id_has_a_preset():
     assert set(PRESETS) == set(IDS)
     for name, preset in PRESETS.items():
         preset.ppo.require_samples(preset.num_envs, name)
+        for own in preset.algorithms.values():
+            own.options.require_samples(own.num_envs, name)
 
 
 def test_a_run_staggers_starts_as_its_preset_unless_it_says_otherwise():

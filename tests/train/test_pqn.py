@@ -11,6 +11,7 @@ from dispatched import HostReads
 from ways import WAYS
 
 import tests.roles  # noqa: F401  (registers Whisper)
+from gpu_vecenv.cli.main import main
 from gpu_vecenv.train import (
     ConfigError,
     NetworkConfig,
@@ -20,10 +21,12 @@ from gpu_vecenv.train import (
     TrainConfig,
     Trainer,
     evaluate,
+    export_policy,
     train_many,
 )
 from gpu_vecenv.train.algorithms.masked_adam import MaskedAdam
 from gpu_vecenv.train.algorithms.masked_radam import MaskedRAdam
+from gpu_vecenv.train.config import PRESETS, SMALL_TAG_PQN
 from tests.devices import DEVICES
 
 NETWORK = NetworkConfig((8,), "tanh", layer_norm=True)
@@ -78,6 +81,9 @@ def test_an_update_is_that_of_the_papers(case):
             nothing = ~samples.valid  # rows that do not count may hold anything
             obs = samples.obs["own"] if isinstance(samples.obs, dict) else samples.obs
             obs[:-1][nothing], samples.reward[nothing] = torch.nan, torch.nan
+            if samples.final_obs is not None:
+                final = samples.final_obs["own"] if isinstance(samples.final_obs, dict) else samples.final_obs
+                final[~samples.timed_out] = torch.nan
             bootstrap = algorithm.bootstraps
             assert bootstrap == (samples.final_obs is not None)
             world = rows.world_and_agent()[0].flatten().tolist()
@@ -298,7 +304,63 @@ def test_agents_learn_the_right_choices_under_masks(mixing, tmp_path):
     assert min(found.values()) > 4.9
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("env_id", "least"), [("WarpCartPole-v1", 475), ("WarpAcrobot-v1", -90)])
+def test_the_presets_learn(env_id, least, tmp_path):
+    with contextlib.closing(Trainer(TrainConfig(env_id, device="cpu", algorithm="pqn", seed=1), quiet=True)) as trainer:
+        trainer.train()
+        path = trainer.save(tmp_path / "run.pt")
+    assert evaluate(path, episodes=100, device="cpu").mean_return["agent"] >= least
+
+
+@pytest.mark.slow
+def test_teams_of_tag_learn_by_vdn(tmp_path):
+    """Each role is better than random play against random opponents."""
+    with contextlib.closing(Trainer(dataclasses.replace(SMALL_TAG_PQN, device="cpu"), quiet=True)) as trainer:
+        trainer.train()
+        path = trainer.save(tmp_path / "run.pt")
+    random = {"tagger": "random", "runner": "random"}
+    matches = [{**random, role: role} for role in random]
+    base = evaluate(path, 64, policy_map=random, device="cpu").mean_return
+    found = [evaluate(path, 64, policy_map=each, device="cpu").mean_return for each in matches]
+    assert found[0]["tagger"] > 1.5 * base["tagger"] and found[1]["runner"] > 0.75 * base["runner"]  # runners have negative ones
+
+
 # ---- options ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_command_line_trains_with_its_options_and_the_preset(tmp_path, capsys):
+    line = "train WarpCartPole-v1 --num-envs 4 --device cpu --total-steps 128 --algorithm pqn --pqn num_minibatches=2 mixing=vdn"
+    assert main([*line.split(), "--network", "hidden_sizes=[8]", "--out", str(tmp_path / "run")]) == 0, capsys.readouterr().err
+    assert "pqn: options left out are its preset for WarpCartPole-v1" in capsys.readouterr().out
+    saved = TrainConfig.of_run(tmp_path / "run")
+    preset = PRESETS["WarpCartPole-v1"].algorithms["pqn"].options
+    assert saved.options_of("agent") == dataclasses.replace(preset, num_minibatches=2, mixing="vdn")
+    assert saved.network == dataclasses.replace(PQNConfig.network, hidden_sizes=(8,))
+    assert evaluate(tmp_path / "run", episodes=2, device="cpu").episodes == 2
+    assert export_policy(tmp_path / "run", tmp_path / "agent.pt2").exists()
+
+
+def test_ppo_learns_with_layer_norms_and_a_module_does_not_take_the_option():
+    config = TrainConfig("WarpCartPole-v1", num_envs=4, total_steps=64, device="cpu", network=NETWORK)
+    config = dataclasses.replace(config, ppo=PPOConfig(num_steps=8, num_minibatches=2))
+    with contextlib.closing(Trainer(config, quiet=True)) as trainer:
+        norm = trainer.policies["agent"].network.actor_layers[1]
+        before = norm.weight.clone()
+        trainer.train()
+        assert isinstance(norm, torch.nn.LayerNorm) and not torch.equal(norm.weight, before)
+    module = QModule()
+    with pytest.raises(ConfigError, match="network.layer_norm: expected none, as each policy has a module"):
+        Trainer(dataclasses.replace(config, network=NetworkConfig(layer_norm=True)), quiet=True, networks={"agent": module})
+
+
+class QModule(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 2)
+
+    def forward(self, obs):
+        return self.layer(obs), self.layer(obs)[:, 0]
 
 
 @pytest.mark.parametrize(

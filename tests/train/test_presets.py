@@ -213,6 +213,9 @@ def test_an_algorithm_without_a_preset_has_its_defaults(registered, monkeypatch)
     found = resolve(TrainConfig("Mine-v0", algorithm="evolution"))
     assert of_run(found) == (64, 500_000, NetworkConfig((7,), "elu"), False, 500_000)
     assert found.algorithms == {"evolution": EvolutionConfig()} and found.env_kwargs == {"speed": 2.0}
+    register_preset("Other-v0", Preset(algorithms={"evolution": AlgorithmPreset(num_envs=6)}))
+    found = resolve(TrainConfig("Other-v0", algorithm="evolution"))  # a preset of worlds alone
+    assert of_run(found) == (6, 500_000, NetworkConfig((7,), "elu"), False, 500_000)
 
 
 def test_files_leave_out_what_the_preset_of_the_algorithm_has(evolved, tmp_path):

@@ -19,6 +19,7 @@ from gpu_vecenv.train.policies.build import make_policy, make_q_policy
 from gpu_vecenv.train.policies.distributions import largest
 from gpu_vecenv.train.policies.draw import draw_greedy
 from gpu_vecenv.train.policies.q_policy import QPolicy
+from tests.devices import DEVICES
 
 SMALL = NetworkConfig((8,), "relu", layer_norm=True)
 RAW = PPOConfig(normalize_observations=False)
@@ -91,6 +92,18 @@ def test_epsilon_is_read_at_each_draw():
     assert (draw_greedy(values, [4], draw, epsilon=epsilon).action != greedy).float().mean() > 0.6
     epsilon.fill_(0.0)
     assert torch.equal(draw_greedy(values, [4], draw, epsilon=epsilon).action, greedy)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_greedy_draws_have_the_same_bits_on_every_device_and_in_any_batch(device):
+    sizes, draw = [21, 2, 5], counters(500, 3)
+    values, mask, epsilon = some_logits(1500, sizes), some_mask(1500, sizes), torch.tensor(0.3)
+    want = draw_greedy(values, sizes, draw, mask, epsilon=epsilon)
+    rows = torch.arange(0, 1500, 7)
+    there = replace(draw, **{name: getattr(draw, name).to(device) for name in ("seed", "world_id", "episode", "t")},
+                    world=draw.world[rows].to(device), agent=draw.agent[rows].to(device))  # fmt: skip
+    found = draw_greedy(values[rows].to(device), sizes, there, mask[rows].to(device), epsilon=epsilon.to(device))
+    assert all(torch.equal(x.cpu(), y[rows]) for x, y in zip(found, want, strict=True))
 
 
 def test_an_entry_without_an_allowed_choice_is_0_and_nan_gives_a_choice_that_is_allowed():

@@ -32,13 +32,19 @@ GV_FN void gv_add_terms(const GvArgs& a, const GvLanes& team, const GvTile& tile
     }
 }
 
+// The bytes of an entry's choices in a mask; null if all are allowed.
+GV_FN const gv_u8* gv_mask_of(const GvArgs& a, gv_i64 row, gv_i32 entry) {
+    const gv_i32 masked_from = a.mask_first[entry];
+    return a.mask != nullptr && masked_from >= 0 ? a.mask + row * a.mask_columns + masked_from : nullptr;
+}
+
 // Draws the choices of a tile. If STAGED, `staged` holds its logits, in rows that are a.stride apart.
 template <bool STAGED>
 GV_FN void gv_draw_entries(const GvArgs& a, const GvLanes& team, const GvTile& tile, const float* logits, float* staged) {
     GV_FOR(i, tile.rows * tile.entries) {
-        const gv_i32 in_tile = i / tile.entries, entry = i % tile.entries, masked_from = a.mask_first[entry];
+        const gv_i32 in_tile = i / tile.entries, entry = i % tile.entries;
         const gv_i64 row = tile.first + in_tile;
-        const gv_u8* mask = a.mask != nullptr && masked_from >= 0 ? a.mask + row * a.mask_columns + masked_from : nullptr;
+        const gv_u8* mask = gv_mask_of(a, row, entry);
         const gv_u32 word = gv_entry_word(gv_policy_draw(a.draw, row, entry), entry);
         const float* own = logits + (gv_i64)in_tile * a.columns + a.first[entry];
         float* own_staged = staged + in_tile * a.stride + a.first[entry];
@@ -83,11 +89,11 @@ GV_FN void gv_draw_greedy_tile(const GvArgs& a, const GvLanes& team, gv_i32 numb
     const GvTile tile = gv_tile(a, team, number);
     const float epsilon = a.epsilon == nullptr ? 0.0f : *a.epsilon;
     GV_FOR(i, tile.rows * tile.entries) {
-        const gv_i32 entry = i % tile.entries, masked_from = a.mask_first[entry];
+        const gv_i32 entry = i % tile.entries;
         const gv_i64 row = tile.first + i / tile.entries;
-        const gv_u8* mask = a.mask != nullptr && masked_from >= 0 ? a.mask + row * a.mask_columns + masked_from : nullptr;
         const gv_u32 word = gv_entry_word(gv_policy_draw(a.draw, row, entry), entry);
-        const GvChoice choice = gv_draw_greedy(a.logits + row * a.columns + a.first[entry], mask, a.choices[entry], word, epsilon);
+        const float* values = a.logits + row * a.columns + a.first[entry];
+        const GvChoice choice = gv_draw_greedy(values, gv_mask_of(a, row, entry), a.choices[entry], word, epsilon);
         ((gv_i32*)a.action)[tile.first * tile.entries + i] = choice.index;
         gv_store_terms(tile, i, choice.terms);
     }

@@ -13,7 +13,13 @@ from gpu_vecenv.train.config.pqn import PQNConfig
 from gpu_vecenv.train.config.presets import PRESETS, AlgorithmPreset, Preset, import_env
 from gpu_vecenv.train.config.run import CONFIG_FILE, Precision, ResolvedConfig, TrainConfig, read_yaml, resolve, resolve_new
 from gpu_vecenv.train.config.sac import SACConfig
-from gpu_vecenv.train.config.small_tag import SMALL_CONTINUOUS_TAG, SMALL_CONTINUOUS_TAG_DDPG, SMALL_GRID_TAG, SMALL_TAG
+from gpu_vecenv.train.config.small_tag import (
+    SMALL_CONTINUOUS_TAG,
+    SMALL_CONTINUOUS_TAG_DDPG,
+    SMALL_GRID_TAG,
+    SMALL_TAG,
+    SMALL_TAG_PQN,
+)
 from gpu_vecenv.train.config.td3 import DDPGConfig, TD3Config
 
 __all__ = [
@@ -23,6 +29,7 @@ __all__ = [
     "SMALL_CONTINUOUS_TAG_DDPG",
     "SMALL_GRID_TAG",
     "SMALL_TAG",
+    "SMALL_TAG_PQN",
     "AlgorithmConfig",
     "AlgorithmPreset",
     "DDPGConfig",

@@ -14,6 +14,7 @@ from gpu_vecenv.train.config.algorithms import ALGORITHMS, AlgorithmConfig
 from gpu_vecenv.train.config.checks import COUNT, FLAG, LONG_COUNT, Check, check_fields, is_dict_of, require
 from gpu_vecenv.train.config.network import NetworkConfig
 from gpu_vecenv.train.config.ppo import PPOConfig
+from gpu_vecenv.train.config.pqn import PQNConfig
 from gpu_vecenv.train.config.sac import SACConfig
 from gpu_vecenv.train.config.td3 import DDPGConfig, TD3Config
 from gpu_vecenv.train.errors import ConfigError
@@ -29,15 +30,16 @@ class AlgorithmPreset:
     """Number of worlds."""
     total_steps: int = 500_000
     """Steps of the run, summed over worlds."""
-    network: NetworkConfig = field(default_factory=NetworkConfig)
-    """Shape of the networks."""
+    network: NetworkConfig | None = None
+    """Shape of the networks; None: that of ``AlgorithmConfig.network``."""
     stagger_starts: bool = False
     """Start the worlds at different steps of an episode."""
 
     def __post_init__(self) -> None:
         """Check types and ranges."""
         kind = Check(lambda value: isinstance(value, AlgorithmConfig), "options of an algorithm").or_none()
-        check_fields(self, {"options": kind, **{name: _CHECKS[name] for name in OF_RUN}})
+        checks = {name: _CHECKS[name] for name in OF_RUN}
+        check_fields(self, {"options": kind, **checks, "network": _CHECKS["network"].or_none()})
 
 
 OF_RUN = ("num_envs", "total_steps", "network", "stagger_starts")
@@ -75,12 +77,12 @@ class Preset:
                 require(isinstance(own.options, kind), f"algorithms[{name!r}].options", f"a {kind.__name__}", own.options)
 
     def of(self, algorithm: str) -> AlgorithmPreset:
-        """Return what a run of an algorithm leaves out; the defaults of one without a preset, or that is not registered."""
+        """Return what a run of an algorithm leaves out, with a network; the defaults of one without a preset."""
         if algorithm == "ppo":
             return AlgorithmPreset(self.ppo, **{name: getattr(self, name) for name in OF_RUN})
-        if algorithm in self.algorithms or algorithm not in ALGORITHMS:
-            return self.algorithms.get(algorithm, AlgorithmPreset())
-        return AlgorithmPreset(network=ALGORITHMS[algorithm].config_class.network)
+        own = self.algorithms.get(algorithm, AlgorithmPreset())
+        usual = ALGORITHMS[algorithm].config_class.network if algorithm in ALGORITHMS else NetworkConfig()
+        return own if own.network is not None else replace(own, network=usual)
 
     def options_of(self, algorithm: str) -> dict[str, Any]:
         """Return the options that a run of an algorithm leaves out, by name; empty for the defaults."""
@@ -222,12 +224,33 @@ PRESETS: dict[str, Preset] = {
         num_envs=512,
         total_steps=1_000_000,
         ppo=PPOConfig(num_steps=64, num_minibatches=4, learning_rate=4e-3, clip_value=False, entropy_coef=0.0),
+        # With fewer worlds a rollout of a good policy holds hardly any fall, and values of both actions become alike.
+        algorithms={
+            "pqn": AlgorithmPreset(
+                PQNConfig(num_steps=32, num_minibatches=8, learning_rate=1e-3, epsilon_final=0.1, reward_scale=0.1),
+                num_envs=128,
+            )
+        },
     ),
     # Zoo: 16 worlds, 256 steps, gamma 0.99, lambda 0.94, 4 epochs, both normalised.
     "WarpAcrobot-v1": Preset(
         num_envs=64,
         total_steps=1_000_000,
         ppo=PPOConfig(num_steps=64, num_minibatches=16, learning_rate=1e-3, gae_lambda=0.94, entropy_coef=0.0),
+        # Random play seldom reaches the goal, so there are many small minibatches and long returns, and epsilon falls late.
+        algorithms={
+            "pqn": AlgorithmPreset(
+                PQNConfig(
+                    num_steps=64,
+                    num_minibatches=32,
+                    learning_rate=1e-3,
+                    q_lambda=0.8,
+                    exploration_fraction=0.3,
+                    reward_scale=0.1,
+                ),
+                total_steps=800_000,
+            )
+        },
     ),
     # Zoo: 16 worlds, 16 steps, gamma 0.99, lambda 0.98, 4 epochs, both normalised. An episode lasts up to 200 steps, and only the
     # goal ends it earlier. Longer rollouts and the entropy bonus help to find it.

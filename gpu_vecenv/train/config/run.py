@@ -432,7 +432,7 @@ def resolve(config: TrainConfig) -> ResolvedConfig:
     return ResolvedConfig(**filled)
 
 
-def _with_network(policy: PolicyConfig, preset: Preset, of_run: NetworkConfig) -> PolicyConfig:
+def _with_network(policy: PolicyConfig, preset: Preset, of_run: NetworkConfig | None) -> PolicyConfig:
     """Return the settings of a policy, with the network that its algorithm has where that of the run's differs."""
     if policy.algorithm is None:
         return policy

@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 from gpu_vecenv.train.config.network import NetworkConfig
+from gpu_vecenv.train.config.pqn import PQNConfig
 from gpu_vecenv.train.config.presets import TAG_PPO
 from gpu_vecenv.train.config.run import TrainConfig
 from gpu_vecenv.train.config.sac import SACConfig
@@ -55,6 +56,16 @@ SMALL_CONTINUOUS_TAG_DDPG = dataclasses.replace(
     SMALL_CONTINUOUS_TAG, algorithm="ddpg", algorithms={"ddpg": DDPGConfig(**_TAG_OPTIONS, tau=0.005)}
 )
 """The same game with DDPG."""
+
+SMALL_TAG_PQN = dataclasses.replace(
+    SMALL_TAG,
+    num_envs=32,
+    total_steps=60_000,
+    ppo=None,
+    algorithm="pqn",
+    algorithms={"pqn": PQNConfig(num_steps=25, num_minibatches=8, learning_rate=1e-3, gamma=0.97, mixing="vdn")},
+)
+"""``SMALL_TAG`` with teams, which both roles learn by PQN-VDN within a minute on a CPU."""
 
 SMALL_GRID_TAG = TrainConfig(
     "WarpGridTag-v0",

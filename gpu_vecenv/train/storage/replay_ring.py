@@ -57,7 +57,7 @@ class Ring:
         self.nodes = [(slots + 1) * rows.num_samples]
         while self.nodes[-1] > 1 or len(self.nodes) == 1:
             self.nodes.append(-(-self.nodes[-1] // FAN))
-        firsts = [0, 0, *torch.tensor(self.nodes[1:-1], dtype=torch.int64).cumsum(0).tolist()]
+        firsts = [0, 0, *torch.tensor(self.nodes[1:-1], dtype=torch.int64, device="cpu").cumsum(0).tolist()]
         self._levels = (RING_LEVEL.form * MAX_RING_LEVELS)(*map(RING_LEVEL.form, firsts, self.nodes))
 
         def tree(wanted: bool) -> Tensor | None:

@@ -117,7 +117,7 @@ class PQN(Algorithm):
         value = teams.total(torch.where(torch.cat((valid, goes_on[-1:])), value, 0.0))
         reward = teams.total(torch.where(valid, teams.united(samples.reward), 0.0))
         reward = reward if config.reward_scale == 1.0 else reward * config.reward_scale
-        learned, limited, final_value = teams.any(valid), self.policy.masked != (), None
+        learned, limited, final_value = teams.any(valid), bool(self.policy.masked), None
         cut = self.bootstraps and limited
         if cut:
             learned = learned & ~teams.any(timed_out)
