@@ -15,6 +15,7 @@ from dispatched import HostReads
 from gymnasium.spaces import Box, Discrete, MultiDiscrete
 from policy_cases import draws, group, observations
 from test_algorithms import assert_same, state
+from ways import WAYS
 
 import tests.train.role_envs  # noqa: F401
 from gpu_vecenv import EnvSpec, Field, GpuVectorEnv, Param, Role
@@ -424,3 +425,32 @@ def test_pendulum_is_solved(name):
     with contextlib.closing(Trainer(config, quiet=True)) as trainer:
         trainer.train()
         assert trainer.best.value >= -200
+
+
+# ---- on a GPU -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", RUNS)
+def test_a_graph_trains_to_the_same_bits(name):
+    base = dataclasses.replace(RUNS[name], device="cuda:0", total_steps=2 * RUNS[name].total_steps)
+    runs = [Trainer(dataclasses.replace(base, **WAYS[way]), quiet=True) for way in ("eager", "graph")]
+    for run in runs:
+        run.train()
+    assert runs[1].executor.reason == ""
+    assert_same(state(runs[1]), state(runs[0]))
+    for run in runs:
+        run.close()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["sac", "choices", "td3"])
+def test_actions_of_a_gpu_are_those_of_the_cpu(name):
+    """In the first rollout, whose actions are random."""
+    found = []
+    for device in ("cpu", "cuda:0"):
+        with contextlib.closing(Trainer(dataclasses.replace(RUNS[name], device=device, kernels="torch"), quiet=True)) as trainer:
+            trainer.train(1)
+            found.append([slabs.action.float().cpu() for slabs in trainer.parts.rollout.groups])
+    for on_cpu, on_gpu in zip(*found, strict=True):
+        torch.testing.assert_close(on_gpu, on_cpu, rtol=1e-5, atol=1e-5)

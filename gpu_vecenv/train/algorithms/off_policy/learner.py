@@ -149,14 +149,14 @@ class OffPolicy(Algorithm):
             batch = self.replay.sample(*scalars)
             rows = Minibatch.of(self.policy, batch)
         found, error = self.gradient_step(step, rows, noise)
-        if self.options.priority_exponent is not None:
+        if self.options.priority_exponent is not None and error is not None:
             valid = batch.valid.flatten(1) if batch.valid.dim() > 1 else batch.valid.unsqueeze(1)
             errors = torch.where(valid, error.detach().view(valid.shape), 0.0)
             self.replay.set_priorities(batch, errors.sum(1) / valid.sum(1).clamp(min=1))
         return found
 
     @abstractmethod
-    def gradient_step(self, step: int, batch: Minibatch, noise: Tensor) -> tuple[dict[str, Tensor], Tensor]:
+    def gradient_step(self, step: int, batch: Minibatch, noise: Tensor) -> tuple[dict[str, Tensor], Tensor | None]:
         """Take a step of each optimiser by ``learn()``, and move the target networks.
 
         Args:
@@ -165,7 +165,8 @@ class OffPolicy(Algorithm):
             noise: float32 (num_normals, R, k), standard normal.
 
         Returns:
-            Numbers of ``terms``, each float32 (), and the error of each row, float32 (R,), for its priority.
+            Numbers of ``terms``, each float32 (), and the error of each row, float32 (R,), for its priority; without
+            priorities it may be None.
         """
 
     def learn(self, name: str, loss: Tensor) -> None:
@@ -177,7 +178,9 @@ class OffPolicy(Algorithm):
         self.taken.append(adam.step(self.gate)[1])
         adam.zero_grad()
 
-    def learn_critics(self, inputs: Tensor, target: Tensor, weight: Tensor, factor: float) -> tuple[dict[str, Tensor], Tensor]:
+    def learn_critics(
+        self, inputs: Tensor, target: Tensor, weight: Tensor, factor: float
+    ) -> tuple[dict[str, Tensor], Tensor | None]:
         """Take a step of the critics.
 
         Args:
@@ -187,14 +190,15 @@ class OffPolicy(Algorithm):
             factor: factor of the loss.
 
         Returns:
-            Loss and mean value, and the error of each row, float32 (R,).
+            Loss and mean value, and the error of each row, float32 (R,), if priorities need it.
         """
         outputs = self.critics(inputs)
         loss = factor * (self.head.loss(outputs, target) @ weight).sum()
         self.learn("critics", loss)
         with torch.no_grad():
             value = (self.head.mean(outputs) @ weight).mean() / weight.sum()
-            return {"critic_loss": loss.detach(), "q": value}, self.head.error(outputs, target)
+            error = None if self.options.priority_exponent is None else self.head.error(outputs, target)
+            return {"critic_loss": loss.detach(), "q": value}, error
 
     def _normals(self) -> Tensor:
         """Return the normal numbers of an update, float32 (G, num_normals, R, k)."""

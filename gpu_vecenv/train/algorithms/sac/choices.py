@@ -56,7 +56,7 @@ class ChoicesSAC(SAC):
         uniform = TARGET_SHARE * sum(map(math.log, self.group.choices))
         self.target_entropy = uniform if options.target_entropy is None else options.target_entropy
 
-    def gradient_step(self, step: int, batch: Minibatch, noise: Tensor) -> tuple[dict[str, Tensor], Tensor]:
+    def gradient_step(self, step: int, batch: Minibatch, noise: Tensor) -> tuple[dict[str, Tensor], Tensor | None]:
         """See ``OffPolicy.gradient_step()``; ``noise`` has no numbers."""
         alpha, before, after = self.temperature.value, batch.before, batch.after
         allowed = allowed_choices(self.group, before.mask)

@@ -46,7 +46,7 @@ class SAC(OffPolicy):
         self._add_temperature(options, setup)
         self.target_entropy = -float(entries) if options.target_entropy is None else options.target_entropy
 
-    def gradient_step(self, step: int, batch: Minibatch, noise: Tensor) -> tuple[dict[str, Tensor], Tensor]:
+    def gradient_step(self, step: int, batch: Minibatch, noise: Tensor) -> tuple[dict[str, Tensor], Tensor | None]:
         """See ``OffPolicy.gradient_step()``."""
         alpha = self.temperature.value
         with torch.no_grad():  # equation 6, with the smaller of two values

@@ -55,7 +55,7 @@ class TD3(OffPolicy):
         """Return the policy with noise."""
         return Explorer(self.policy, self.options.exploration_noise, self.device)
 
-    def gradient_step(self, step: int, batch: Minibatch, noise: Tensor) -> tuple[dict[str, Tensor], Tensor]:
+    def gradient_step(self, step: int, batch: Minibatch, noise: Tensor) -> tuple[dict[str, Tensor], Tensor | None]:
         """See ``OffPolicy.gradient_step()``."""
         options = self.options
         with torch.no_grad():
