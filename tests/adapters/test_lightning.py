@@ -21,6 +21,7 @@ from lightning.pytorch import callbacks  # noqa: E402
 from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger  # noqa: E402
 from torch import nn  # noqa: E402
 
+from examples import lightning_tag  # noqa: E402
 from examples.evolution import EvolutionConfig  # noqa: E402
 from gpu_vecenv.adapters.lightning import PRECISIONS, LightningRun, Residents  # noqa: E402
 
@@ -222,13 +223,18 @@ def test_a_profiler_has_the_time_of_iterations(tmp_path):
     assert len(trainer.profiler.recorded_durations["optimizer_step"]) == 3
 
 
-@pytest.mark.works("Lightning", "fast_dev_run, barebones, deterministic, networks of the user, frozen policies")
+@pytest.mark.works("Lightning", "fast_dev_run, barebones, deterministic, frozen policies")
 def test_other_options_of_lightning(tmp_path):
     lightnings(tmp_path, fast_dev_run=True).fit(LightningRun(CONFIG))
     bare = {"barebones": True, "enable_progress_bar": None, "enable_model_summary": None, "logger": None}
     module = LightningRun(CONFIG)
     lightnings(tmp_path, **bare, enable_checkpointing=None, max_steps=2).fit(module)
     assert_same_run(module.run, trained(CONFIG, 2))
+    before = torch.are_deterministic_algorithms_enabled()
+    try:
+        lightnings(tmp_path, deterministic=True, max_steps=1).fit(LightningRun(CONFIG))
+    finally:
+        torch.use_deterministic_algorithms(before)
     frozen = dataclasses.replace(TAG, frozen=("runner",))
     module = LightningRun(frozen)
     lightnings(tmp_path, max_steps=2).fit(module)
@@ -340,6 +346,32 @@ def test_names_that_torch_does_not_take_are_refused():
             Residents({name: nn.Linear(1, 1)})
 
 
+class Small(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.acts, self.worth = nn.Linear(4, 2), nn.Linear(4, 1)
+
+    def forward(self, obs):
+        return self.acts(obs), self.worth(obs).squeeze(-1)
+
+
+def small():
+    torch.manual_seed(2)
+    return {"agent": Small()}
+
+
+@pytest.mark.works("Lightning", "networks of the user, which load_from_checkpoint() takes again")
+def test_networks_of_the_user_learn(tmp_path):
+    module, trainer = LightningRun(CONFIG, networks=small()), lightnings(tmp_path, max_steps=2)
+    trainer.fit(module)
+    expected = Trainer(CONFIG, quiet=True, networks=small())
+    expected.train(2)
+    assert_same_run(module.run, expected)
+    trainer.save_checkpoint(tmp_path / "a.ckpt")
+    again = LightningRun.load_from_checkpoint(tmp_path / "a.ckpt", networks=small())
+    assert_same_run(again.run, expected)
+
+
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [({"seed": 4}, ConfigError, "seed: expected 3, as in the run that is resumed, got 4"),
@@ -364,6 +396,16 @@ def test_settings_of_policies_go_through_a_checkpoint(tmp_path):
     trainer.fit(module)
     trainer.save_checkpoint(tmp_path / "a.ckpt")
     assert LightningRun.load_from_checkpoint(tmp_path / "a.ckpt").run.config == module.run.config
+
+
+@pytest.mark.works("Lightning", "Tag with a policy for each role, in the game of WarpDrive's tutorial")
+def test_the_example_trains_and_writes_curves_and_checkpoints(tmp_path, capsys):
+    small = {"num_envs": 2, "total_steps": 2 * 50 * 2, "env_kwargs": {"num_runners": 6, "episode_length": 40}}
+    returns = lightning_tag.main(str(tmp_path), {"enable_model_summary": False, "accelerator": "cpu"}, **small)
+    assert returns.keys() == {"trained", "random"} and all(math.isfinite(x) for x in returns.values())
+    assert "iteration 2: mean return tagger" in capsys.readouterr().out
+    assert {path.suffix for path in tmp_path.rglob("*") if path.is_file()} >= {".pt", ".ckpt"}
+    assert "evaluation/tagger" in board_tags(str(tmp_path / "curves" / "version_0"))
 
 
 def test_without_lightning_the_error_names_the_extra(monkeypatch):
