@@ -98,13 +98,15 @@ def test_a_resumed_run_has_the_bits_of_one_without_an_interruption(per_epoch, de
     first = LightningRun(CONFIG, per_epoch)
     lightnings(tmp_path, device, **options, max_steps=4).fit(first)
     seen = []
-    counter = callbacks.LambdaCallback(on_train_batch_end=lambda trainer, module, outputs, batch, index: seen.append(batch))
+    counter = callbacks.LambdaCallback(
+        on_train_batch_end=lambda trainer, module, outputs, batch, index: seen.append((batch, index))
+    )
     second = LightningRun(CONFIG, per_epoch)
     with warnings.catch_warnings():
         warnings.filterwarnings("error", message="You're resuming from a checkpoint")
         trainer = lightnings(tmp_path, device, callbacks=[counter])
         trainer.fit(second, ckpt_path=tmp_path / "step=3.ckpt")
-    assert seen == [3, 4, 5] and trainer.global_step == 6
+    assert seen == [(batch, batch % (per_epoch or 6)) for batch in (3, 4, 5)] and trainer.global_step == 6
     assert trainer.current_epoch == (1 if per_epoch is None else 6 // per_epoch)
     assert_same_run(second.run, trained(dataclasses.replace(CONFIG, device=device)))
     lightnings(tmp_path, device).fit(first, ckpt_path=tmp_path / "step=3.ckpt")  # back from iteration 4, in the same module
@@ -145,11 +147,13 @@ class Seen(callbacks.Callback):
 
 @pytest.mark.works("Lightning", "callbacks of the user and loggers get the metrics of each iteration")
 def test_callbacks_and_loggers_get_the_metrics_of_the_trainer(tmp_path):
-    expected, run = [], Trainer(CONFIG, quiet=True)
+    short = dataclasses.replace(CONFIG, total_steps=8 * 4 * 6, ppo=dataclasses.replace(PPO, num_steps=4))
+    expected, run = [], Trainer(short, quiet=True)
     while not run.finished:
         expected.append(run.train(1))
+    assert math.isnan(expected[0]["return/agent"])  # no episode of CartPole ends in four steps
     seen, csv, board = Seen(), CSVLogger(tmp_path, "csv"), TensorBoardLogger(tmp_path, "board")
-    module = LightningRun(CONFIG)
+    module = LightningRun(short)
     lightnings(tmp_path, callbacks=[seen], logger=[csv, board], log_every_n_steps=2).fit(module)
     rows = list(DictReader(Path(csv.log_dir, "metrics.csv").read_text().splitlines()))
     assert [int(row["iteration"]) for row in rows] == [2, 4, 6] and [row["step"] for row in rows] == ["1", "3", "5"]
@@ -214,6 +218,17 @@ def test_the_precision_of_lightning_is_that_of_the_run(tmp_path):
     lightnings(tmp_path, precision="bf16-mixed", limit_val_batches=1, max_steps=3).fit(module)
     assert module.run.config.precision == "bfloat16"
     assert_same_run(module.run, trained(dataclasses.replace(CONFIG, precision="bfloat16"), 3))
+
+
+def test_validations_are_in_float32(tmp_path):
+    """Lightning's precision is on around a validation, too; evaluations of the package's own trainer are in float32."""
+    module = LightningRun(dataclasses.replace(CONFIG, precision="bfloat16"))
+    seen = []
+    measured = module.evaluation.measured
+    module.evaluation.measured = lambda: (seen.append((torch.is_autocast_enabled("cpu"), torch.is_inference_mode_enabled())),
+                                          measured())[1]  # fmt: skip
+    lightnings(tmp_path, precision="bf16-mixed", limit_val_batches=1).validate(module, verbose=False)
+    assert seen == [(False, False)]
 
 
 @pytest.mark.works("Lightning", "profilers")
@@ -400,7 +415,7 @@ def test_settings_of_policies_go_through_a_checkpoint(tmp_path):
 
 @pytest.mark.works("Lightning", "Tag with a policy for each role, in the game of WarpDrive's tutorial")
 def test_the_example_trains_and_writes_curves_and_checkpoints(tmp_path, capsys):
-    small = {"num_envs": 2, "total_steps": 2 * 50 * 2, "env_kwargs": {"num_runners": 6, "episode_length": 40}}
+    small = {"num_envs": 2, "total_steps": 2 * 25 * 2, "env_kwargs": {"num_runners": 6, "episode_length": 40}}
     returns = lightning_tag.main(str(tmp_path), {"enable_model_summary": False, "accelerator": "cpu"}, **small)
     assert returns.keys() == {"trained", "random"} and all(math.isfinite(x) for x in returns.values())
     assert "iteration 2: mean return tagger" in capsys.readouterr().out
