@@ -24,6 +24,7 @@ DISTRIBUTIONS = {
     "skrl": "skrl",
     "rl_games": "rl-games",
     "rsl_rl": "rsl-rl-lib",
+    "Lightning": "lightning",
     "JAX": "jax",
     "CuPy": "cupy-cuda13x",
     "SuperSuit": "supersuit",

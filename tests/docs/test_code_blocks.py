@@ -37,7 +37,7 @@ KERNELS = [b for b in BLOCKS if b.language == "cuda" and b not in WALK]
 # Pages of libraries that the extra "test" does not install; .ci/run installs them and runs these blocks last.
 LIBRARIES = {"skrl.md": "skrl", "rl_games.md": "rl_games", "rsl_rl.md": "rsl_rl", "jax.md": "jax", "tianshou.md": "tianshou",
              "agilerl.md": "agilerl", "supersuit.md": "supersuit", "sbx.md": "sbx", "rllib.md": "ray.rllib",
-             "benchmarl.md": "benchmarl"}  # fmt: skip
+             "benchmarl.md": "benchmarl", "lightning.md": "lightning"}  # fmt: skip
 
 
 LONG = ("sb3-contrib.md",)

@@ -31,6 +31,7 @@ def test_import_is_fast_and_loads_no_optional_library():
     assert "gymnasium" in modules
     assert modules.isdisjoint({"torch", "cupy", "tyro", "matplotlib", "PIL"})
     assert modules.isdisjoint({"stable_baselines3", "torchrl", "tensordict", "pettingzoo", "skrl", "rl_games", "rsl_rl", "jax"})
+    assert modules.isdisjoint({"lightning", "pytorch_lightning", "torchmetrics"})
 
 
 TRAINING = """

@@ -1,5 +1,6 @@
 """A run's checkpoints: the newest ones, the best one, going on from any, and starts from a reset pool."""
 
+import copy
 import dataclasses
 import functools
 import math
@@ -13,7 +14,8 @@ from test_checkpoint import assert_same
 
 from gpu_vecenv import Field, GpuVectorEnv
 from gpu_vecenv.envs.cartpole.spec import SPEC
-from gpu_vecenv.train import CheckpointError, RunExistsError, TrainConfig, Trainer, evaluate, load_checkpoint
+from gpu_vecenv.errors import SequenceError
+from gpu_vecenv.train import CheckpointError, ConfigError, RunExistsError, TrainConfig, Trainer, evaluate, load_checkpoint
 from gpu_vecenv.train.config import PPOConfig
 from gpu_vecenv.train.run_folder import checkpoint
 from gpu_vecenv.train.run_folder.best import BestReturn
@@ -70,7 +72,7 @@ def test_the_best_is_kept_besides_the_newest(config, tmp_path):
     for mean_return in (1.0, 3.0, 2.0, math.nan):
         trainer.train(iterations=1)
         if trainer.best.update(mean_return):
-            assert checkpoints.save_best(trainer._state()) == tmp_path / "run" / "checkpoint" / "best.pt"
+            assert checkpoints.save_best(trainer.state_dict()) == tmp_path / "run" / "checkpoint" / "best.pt"
     trainer.close()
     assert names(tmp_path / "run") == ["best.pt", *iterations(4)]
     best = load_checkpoint(tmp_path / "run" / "checkpoint" / "best.pt")
@@ -212,10 +214,42 @@ def test_a_pool_of_kernels_is_in_the_checkpoint(tmp_path):
             assert len(trainer.env.get_reset_pool()["state"]) == 6
             trainer.train()
         assert trainer.env.get_state("pool_entry")["pool_entry"].min() >= 0
-        states.append({key: value for key, value in trainer._state().items() if key != "config"})
+        states.append({key: value for key, value in trainer.state_dict().items() if key != "config"})
     assert_same(*states)
     without = Trainer.resume(Trainer(config, quiet=True).save(tmp_path / "b.pt"), quiet=True)
     assert without.env.get_reset_pool() == {}
+
+
+def test_a_run_goes_on_from_its_own_state_with_the_same_bits(config):
+    whole, run = Trainer(config, quiet=True), Trainer(config, quiet=True)
+    run.train(2)
+    state = copy.deepcopy(run.state_dict())
+    run.train(3)
+    run.load_state_dict(state, "memory")
+    assert run.iteration == 2
+    run.train(), whole.train()
+    assert_same(run.state_dict(), whole.state_dict())
+
+
+def test_a_damaged_state_is_refused(config, tmp_path):
+    run = Trainer(config, quiet=True)
+    run.train(1)
+    state = run.state_dict()
+    for damage in ({"config": 3}, {"iteration": -1}, {"policies": {}}):
+        with pytest.raises(CheckpointError, match=re.escape("a.ckpt: ")):
+            run.load_state_dict(state | damage, tmp_path / "a.ckpt")
+    missing = {name: value for name, value in state.items() if name != "best"}
+    with pytest.raises(CheckpointError, match="expected keys"):
+        run.load_state_dict(missing, "a.ckpt")
+    run.launch()
+    with pytest.raises(SequenceError, match="expected no iteration in flight"):
+        run.load_state_dict(state, "a.ckpt")
+
+
+def test_a_state_of_a_run_with_other_options_is_refused(config):
+    run = Trainer(config, quiet=True)
+    with pytest.raises(ConfigError, match=r"seed: expected \d+, as in the run that is resumed, got \d+"):
+        Trainer(dataclasses.replace(config, seed=config.seed + 1), quiet=True).load_state_dict(run.state_dict(), "memory")
 
 
 @pytest.mark.parametrize(
@@ -224,7 +258,7 @@ def test_a_pool_of_kernels_is_in_the_checkpoint(tmp_path):
 )  # fmt: skip
 def test_a_damaged_pool_raises_an_error(tmp_path, pool):
     trainer = Trainer(TrainConfig("WarpCartPole-v1", 2, 64, device="cpu"), quiet=True)
-    trainer._state, state = lambda: {**state, "reset_pool": pool}, trainer._state()
+    trainer.state_dict, state = lambda: {**state, "reset_pool": pool}, trainer.state_dict()
     with pytest.raises(CheckpointError, match=re.escape(f"{tmp_path}/a.pt: ")):
         Trainer.resume(trainer.save(tmp_path / "a.pt"), quiet=True)
 

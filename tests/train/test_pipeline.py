@@ -44,7 +44,7 @@ def state(trainer):
         elif isinstance(x, torch.Tensor):
             found[name] = x.clone()
 
-    walk(trainer._state(), "")
+    walk(trainer.state_dict(), "")
     return found
 
 

@@ -32,6 +32,7 @@ PAGES = {
     "skrl": "skrl.md",
     "rl_games": "rl_games.md",
     "rsl_rl": "rsl_rl.md",
+    "Lightning": "lightning.md",
     "JAX": "jax.md",
     "CuPy": "arrays.md",
     "SuperSuit": "supersuit.md",

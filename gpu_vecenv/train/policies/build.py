@@ -17,7 +17,6 @@ from gpu_vecenv.train.policies.agent_ids import with_id_features
 from gpu_vecenv.train.policies.check import check_network
 from gpu_vecenv.train.policies.memory import Recurrent
 from gpu_vecenv.train.policies.networks import FeedForward, NetworkSpec, QNetwork, WorldSpec
-from gpu_vecenv.train.policies.observations import is_vector
 from gpu_vecenv.train.policies.q_policy import QPolicy
 from gpu_vecenv.train.policies.registry import network_builder
 
@@ -50,8 +49,7 @@ def make_policy(
     """
     built_in = FeedForward if network.memory is None else Recurrent
     module, num_ids = build_network(name, group, seed, network, module, learns, world, built_in)
-    normalize = normalize_observations and is_vector(group.observation)
-    return ActorCritic(module, group, normalize, network.log_std, name, num_ids, world)
+    return ActorCritic(module, group, normalize_observations, network.log_std, name, num_ids, world)
 
 
 def make_q_policy(
@@ -66,8 +64,7 @@ def make_q_policy(
 ) -> QPolicy:
     """Build a policy of values, by the options of its algorithm; see ``make_policy()``, also for errors."""
     module, num_ids = build_network(name, group, seed, network, module, learns, world, QNetwork)
-    normalize = options.normalize_observations and is_vector(group.observation)
-    return QPolicy(module, group, normalize, name=name, num_ids=num_ids, world=world)
+    return QPolicy(module, group, options.normalize_observations, name=name, num_ids=num_ids, world=world)
 
 
 def build_network(

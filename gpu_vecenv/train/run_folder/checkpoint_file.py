@@ -11,7 +11,7 @@ import pickle
 import re
 import struct
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -80,6 +80,20 @@ def read_checkpoint(path: Path, device: str | torch.device = "cpu") -> dict[str,
         ) from None
     except _UNREADABLE as error:
         raise CheckpointError(f"{path}: expected a checkpoint, got an unreadable file ({reason(error)})") from error
+    require_content(state, path)
+    return cast(dict[str, Any], state)
+
+
+def require_content(state: object, path: Path) -> None:
+    """Check that a value has the keys of a checkpoint, with values of their types.
+
+    Args:
+        state: the value.
+        path: the file that it comes from; the error names it.
+
+    Raises:
+        CheckpointError: a key is missing, or a value has another type.
+    """
     if not isinstance(state, dict):
         raise CheckpointError(f"{path}: expected a dict, got {type(state).__name__}")
     missing = [key for key in _TYPES if key not in state]
@@ -90,7 +104,6 @@ def read_checkpoint(path: Path, device: str | torch.device = "cpu") -> dict[str,
             raise CheckpointError(f"{path}: expected {key} of type {kind.__name__}, got {type(state[key]).__name__}")
     if not 0 <= state["iteration"] < 2**63:
         raise CheckpointError(f"{path}: expected an iteration from 0 to 2**63 - 1, got {abbreviated(state['iteration'])}")
-    return state
 
 
 def verified_content(path: Path) -> bytes:

@@ -81,22 +81,35 @@ class PeriodicEvaluation:
         interval = self.config.evaluation_interval
         if interval is None or iteration % interval != 0:
             return {}
+        try:
+            result = self.measured()
+        except UnfinishedError as error:
+            go_on = "A run without evaluations goes on: Trainer.resume(FOLDER, evaluation_interval=None)."
+            raise UnfinishedError(f"evaluation after iteration {iteration}: {error} {go_on}") from None
+        mean_return = result.mean_return[self.role]
+        self.latest, self.latest_is_best = result, self.best.update(mean_return)
+        return evaluation_metrics(result)
+
+    def measured(self) -> Evaluation:
+        """Evaluate the present policies, with the same worlds each time; the run does not change.
+
+        Raises:
+            UnfinishedError: see ``evaluate()``.
+        """
         if self._players is None:
             env = make_env(self.config, self.config.evaluation_episodes)
             self._resources.callback(env.close)
             actors = self.parts.evaluation_actors
             self._players = Players(env, self.config.policy_map, self.parts.policies, piece_steps(env), actors)
         evaluate_as_in_training(self._players.collector.env, self.parts.collector.env)
-        try:
-            result = measure(self._players, evaluation_seed(self.config.seed), deterministic=False)
-        except UnfinishedError as error:
-            go_on = "A run without evaluations goes on: Trainer.resume(FOLDER, evaluation_interval=None)."
-            raise UnfinishedError(f"evaluation after iteration {iteration}: {error} {go_on}") from None
-        mean_return = result.mean_return[self.role]
-        self.latest, self.latest_is_best = result, self.best.update(mean_return)
-        means = result.mean_return | {f"episode/{name}": x for name, x in result.mean_metrics.items()}
-        return {f"evaluation/{name}": x for name, x in means.items() if math.isfinite(x)}
+        return measure(self._players, evaluation_seed(self.config.seed), deterministic=False)
 
     def close(self) -> None:
         """Close the env of evaluations."""
         self._resources.close()
+
+
+def evaluation_metrics(result: Evaluation) -> dict[str, float]:
+    """Return the metrics of an evaluation that have a value: ``evaluation/ROLE`` and ``evaluation/episode/NAME``."""
+    means = result.mean_return | {f"episode/{name}": x for name, x in result.mean_metrics.items()}
+    return {f"evaluation/{name}": x for name, x in means.items() if math.isfinite(x)}

@@ -14,12 +14,13 @@ from torch import nn
 
 from gpu_vecenv.backend.memory import TorchMemory
 from gpu_vecenv.errors import SequenceError
-from gpu_vecenv.train.config import ResolvedConfig, TrainConfig, resolve_new
+from gpu_vecenv.train.config import ResolvedConfig, TrainConfig, resolve, resolve_new
 from gpu_vecenv.train.config.checks import is_name, require
 from gpu_vecenv.train.config.presets import preset_of
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.run_folder.best import BestReturn
-from gpu_vecenv.train.run_folder.checkpoint_file import save_checkpoint
+from gpu_vecenv.train.run_folder.checkpoint import saved_config
+from gpu_vecenv.train.run_folder.checkpoint_file import require_content, save_checkpoint
 from gpu_vecenv.train.run_folder.folder import lock_run_folder
 from gpu_vecenv.train.run_folder.logger import Logger
 from gpu_vecenv.train.run_folder.metrics import METRICS_FILE
@@ -36,7 +37,7 @@ from gpu_vecenv.train.runner.iteration import IN_FLIGHT
 from gpu_vecenv.train.runner.memory import memory_in_errors, require_rollout_room
 from gpu_vecenv.train.runner.periodic_evaluation import PeriodicEvaluation
 from gpu_vecenv.train.runner.pipeline import LaunchLimit, Pipeline, until_next
-from gpu_vecenv.train.runner.resumed import Resumed, move_text, resumed_run
+from gpu_vecenv.train.runner.resumed import Resumed, move_text, require_kept, resumed_run
 from gpu_vecenv.train.runner.run_state import RunState, members_of_policies
 from gpu_vecenv.train.runner.stagger import stagger_starts
 from gpu_vecenv.train.runner.torch_settings import torch_threads
@@ -352,7 +353,7 @@ class Trainer:
             self._call("on_iteration", dict(metrics))  # a copy, because a callback may change it
         if self.periodic_evaluation.latest is not None:
             if self.periodic_evaluation.latest_is_best and self._files is not None:
-                self._files.save_best(self._state())
+                self._files.save_best(self.state_dict())
             self._call("on_evaluation", self.periodic_evaluation.latest, self.periodic_evaluation.latest_is_best)
             self.periodic_evaluation.latest = None
 
@@ -379,16 +380,20 @@ class Trainer:
         """
         if path is not None:
             written = Path(path)
-            save_checkpoint(written, self._state())
+            save_checkpoint(written, self.state_dict())
         elif self._files is None:
             raise ConfigError("save: expected a path, or a run with `out`, got neither")
         else:
-            written = self._files.save(self._state())
+            written = self._files.save(self.state_dict())
         self._call("on_save", written)
         return written
 
-    def _state(self) -> dict[str, Any]:
-        """Return the content of a checkpoint."""
+    def state_dict(self) -> dict[str, Any]:
+        """Return the content of a checkpoint; its tensors are those of the run, which the next iteration changes.
+
+        Raises:
+            SequenceError: iterations are in flight; ``finish()`` comes first.
+        """
         self.pipeline.require_none()
         return {
             "config": self.config.to_json(),
@@ -396,6 +401,24 @@ class Trainer:
             **self.parts.state_dict(),
             "best": self.best.state_dict(),
         }
+
+    def load_state_dict(self, state: dict[str, Any], path: str | Path) -> None:
+        """Go on from what ``state_dict()`` returned; the options of that run may differ as those of ``resume()`` may.
+
+        Args:
+            state: the state, whose tensors are copied.
+            path: the file that it comes from; errors name it.
+
+        Raises:
+            CheckpointError: the state is damaged, or does not fit the run.
+            ConfigError: an option that a run keeps has another value.
+            SequenceError: iterations are in flight; ``finish()`` comes first.
+        """
+        self.pipeline.require_none()
+        require_content(state, Path(path))
+        saved = resolve(saved_config(path, state))
+        require_kept(saved, self.config)
+        self._load(Resumed(Path(path), state, None, saved, self.config))
 
     def _load(self, resumed: Resumed) -> None:
         """Take the state of a checkpoint."""

@@ -1,0 +1,378 @@
+"""Lightning: training runs as a ``LightningModule``, with Lightning's loop, callbacks, loggers and checkpoints."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from gpu_vecenv.errors import MissingExtraError, SequenceError
+from gpu_vecenv.spec.validation import abbreviated
+from gpu_vecenv.train.config import Precision, TrainConfig
+from gpu_vecenv.train.config.checks import COUNT, require
+from gpu_vecenv.train.errors import ConfigError
+from gpu_vecenv.train.runner.periodic_evaluation import PeriodicEvaluation, evaluation_metrics
+from gpu_vecenv.train.runner.torch_settings import torch_threads
+from gpu_vecenv.train.runner.trainer import Trainer
+
+try:
+    import lightning.pytorch as lightning
+    from lightning.pytorch import callbacks
+    from lightning.pytorch.strategies import SingleDeviceStrategy
+except ImportError as error:
+    raise MissingExtraError('this adapter needs Lightning: pip install "gpu-vecenv[lightning]"') from error
+
+STATE = "gpu_vecenv"
+"""Key of a run's state in checkpoints of Lightning."""
+
+INSTEAD = {
+    "out": "Trainer(default_root_dir=...)",
+    "checkpoint_interval": "ModelCheckpoint(every_n_train_steps=...)",
+    "keep_checkpoints": "ModelCheckpoint(save_top_k=...)",
+    "wandb": "Trainer(logger=WandbLogger(...))",
+    "evaluation_interval": "Trainer(val_check_interval=...)",
+    "evaluation_episodes": "LightningRun(evaluation_episodes=...)",
+    "stop_at": "EarlyStopping(stopping_threshold=...)",
+    "patience": "EarlyStopping(patience=...)",
+    "best_of": 'ModelCheckpoint(monitor="evaluation/ROLE")',
+}
+"""Options of ``TrainConfig`` for which Lightning has its own, and these."""
+
+PRECISIONS: dict[str, Precision] = {"32-true": "float32", "bf16-mixed": "bfloat16"}
+"""Precisions of Lightning, and those of ``TrainConfig`` that they mean."""
+
+REFUSED_CALLBACKS: dict[type, str] = {
+    callbacks.BaseFinetuning: "it freezes weights; TrainConfig(frozen=...) names policies that do not learn",
+    callbacks.BatchSizeFinder: "num_envs and num_steps are the sizes of a run",
+    callbacks.LearningRateFinder: "the algorithms have schedules of their own",
+    callbacks.LearningRateMonitor: "learning rates are among the metrics, such as learning_rate/agent",
+    callbacks.ModelPruning: "it replaces weights, which stay at their addresses",
+    callbacks.StochasticWeightAveraging: "it copies the module with its env, and sets rates of an optimiser that algorithms lack",
+    callbacks.WeightAveraging: "it copies the module with its env",
+}
+"""Callbacks of Lightning that cannot have their effect, and why."""
+
+
+class LightningRun(lightning.LightningModule):
+    """A training run as a ``LightningModule``: each training step is an iteration, one rollout and the update that uses it.
+
+    The run has the bits of ``Trainer.train()``. The algorithms update the policies themselves, so Lightning's optimisation is
+    manual, and ``global_step`` counts iterations. A checkpoint of Lightning holds the whole run, so ``fit(ckpt_path=...)`` goes
+    on with the same bits. The run ends at ``total_steps``, or earlier by a limit of Lightning's trainer.
+
+    Example::
+
+        lightning.pytorch.Trainer().fit(LightningRun(TrainConfig("WarpTag-v0", total_steps=100_000)))
+
+    Attributes:
+        config: the options as given.
+        policies: policies by name, after ``run`` was made. They stay on the run's device, as long as the run exists.
+    """
+
+    def __init__(
+        self,
+        config: TrainConfig | Mapping[str, Any],
+        iterations_per_epoch: int | None = None,
+        evaluation_episodes: int = TrainConfig.evaluation_episodes,
+        networks: Mapping[str, nn.Module] | None = None,
+    ) -> None:
+        """Check the options; ``run`` is made when it is used first, on the device of Lightning's trainer if one is attached.
+
+        Args:
+            config: the run's options, or ``TrainConfig.to_options()``, which checkpoints hold. ``device`` is ``auto`` or the
+                device of Lightning's trainer.
+            iterations_per_epoch: training steps in an epoch of Lightning; None: one epoch is the whole run.
+            evaluation_episodes: episodes in which validation and tests measure the policies.
+            networks: see ``gpu_vecenv.train.Trainer``. A checkpoint does not hold them, so give them to
+                ``load_from_checkpoint()``, too.
+
+        Raises:
+            ConfigError: an option has a counterpart in Lightning, which the error names, or is out of range.
+        """
+        super().__init__()
+        self.automatic_optimization = False
+        self.config = config if isinstance(config, TrainConfig) else _from_options(config)
+        for name, instead in INSTEAD.items():
+            value, default = getattr(self.config, name), getattr(TrainConfig, name)
+            require(value == default, name, f"{default}, as Lightning has {instead}", value)
+        if iterations_per_epoch is not None:
+            require(COUNT.test(iterations_per_epoch), "iterations_per_epoch", COUNT.expected, iterations_per_epoch)
+        require(COUNT.test(evaluation_episodes), "evaluation_episodes", COUNT.expected, evaluation_episodes)
+        self.iterations_per_epoch, self.evaluation_episodes = iterations_per_epoch, evaluation_episodes
+        self._networks = networks
+        self._run: Trainer | None = None
+        self._evaluation: PeriodicEvaluation | None = None
+        hyperparameters = {"iterations_per_epoch": iterations_per_epoch, "evaluation_episodes": evaluation_episodes}
+        self.save_hyperparameters({"config": self.config.to_options(), **hyperparameters})
+
+    @property
+    def run(self) -> Trainer:
+        """The run: its env, iterations, policies, and ``save()`` for a checkpoint that ``evaluate()`` and ``watch`` read.
+
+        Raises:
+            ConfigError, PolicyMapError, OutOfMemoryError: see ``gpu_vecenv.train.Trainer``.
+        """
+        if self._run is None:
+            trainer = self._attached()
+            config = self.config if trainer is None else suited(self.config, trainer)
+            run = Trainer(config, quiet=True, networks=self._networks)
+            self.policies = Residents(run.policies)
+            episodes = dataclasses.replace(run.config, evaluation_episodes=self.evaluation_episodes)
+            self._run, self._evaluation = run, PeriodicEvaluation(episodes, run.parts)
+        return self._run
+
+    @property
+    def evaluation(self) -> PeriodicEvaluation:
+        """What measures the policies of ``run`` in validation and tests."""
+        self.configure_model()
+        assert self._evaluation is not None
+        return self._evaluation
+
+    def _attached(self) -> lightning.Trainer | None:
+        """Return Lightning's trainer, if the module is attached to one."""
+        try:
+            return self.trainer
+        except RuntimeError:
+            return None
+
+    def configure_callbacks(self) -> list[callbacks.Callback]:
+        """Check the options of Lightning's trainer before any callback prepares itself; Lightning calls this.
+
+        Returns:
+            No callbacks: those of Lightning's trainer are all.
+
+        Raises:
+            ConfigError: an option cannot have its effect, or differs from that of a run that exists already.
+        """
+        require_supported(self.trainer)
+        wanted = suited(self.config, self.trainer)
+        if self._run is not None:
+            for name, now in (("device", self._run.env.device), ("precision", self._run.config.precision)):
+                require(getattr(wanted, name) == now, name, f"{now!r}, as the run has it already", getattr(wanted, name))
+        return []
+
+    def configure_model(self) -> None:
+        """Make the run; Lightning calls this."""
+        self.run  # noqa: B018  (it is made at its first use)
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        """Return the optimiser whose steps are iterations; Lightning calls this."""
+        return IterationOptimizer(self.policies.parameters())
+
+    def train_dataloader(self) -> Iterations:
+        """Return the numbers of the iterations to come; Lightning calls this."""
+        return Iterations(self)
+
+    def val_dataloader(self) -> range:
+        """Return one batch: a validation is one evaluation; Lightning calls this."""
+        return range(1)
+
+    test_dataloader = val_dataloader
+
+    def training_step(self, batch: Any, batch_idx: int) -> dict[str, float]:
+        """Run an iteration and publish its metrics; Lightning calls this.
+
+        Args:
+            batch: number of the iteration, from ``train_dataloader()``.
+            batch_idx: number of the batch in Lightning's epoch.
+
+        Returns:
+            The metrics of the iteration, which callbacks get as ``outputs``; NaN stands for no value.
+
+        Raises:
+            NonFiniteError: see ``gpu_vecenv.train.Trainer.train()``.
+            SequenceError: ``batch`` is another one, such as that of a data loader of the user.
+        """
+        run = self.run
+        if not isinstance(batch, int) or batch != run.iteration:
+            raise SequenceError(
+                f"training_step: expected {run.iteration}, the number of the next iteration, got {abbreviated(batch)}; "
+                "rollouts are the data, so fit() takes no train_dataloaders"
+            )
+        metrics: dict[str, float] = self.optimizers().step(self._iterate)
+        if run.finished:
+            self.trainer.should_stop = True
+        self._publish(metrics)
+        return metrics
+
+    def _iterate(self) -> dict[str, float]:
+        """Run the next iteration and return its metrics."""
+        with torch_threads(self.run.config.threads):
+            self.run.launch()
+            return self.run.finish()
+
+    def _publish(self, metrics: Mapping[str, float]) -> None:
+        """Give the metrics that have a value to callbacks, to the progress bar, and in their turn to loggers.
+
+        ``self.log()`` would do the same, but it takes a third of a millisecond for each of some thirty metrics.
+        """
+        trainer = self.trainer
+        values = {name: x for name, x in metrics.items() if x == x}
+        tensors = dict(zip(values, torch.tensor([*values.values()], device="cpu").unbind(), strict=True))
+        trainer.callback_metrics.update(tensors)
+        trainer.logged_metrics.update(tensors)
+        recent = {name: x for name, x in values.items() if name.startswith("recent_return/")}
+        trainer.progress_bar_metrics.update(recent)
+        every, step = trainer.log_every_n_steps, trainer.global_step
+        if every and (step % every == 0 or trainer.should_stop):
+            for logger in trainer.loggers:
+                logger.log_metrics({**values, "epoch": trainer.current_epoch}, step - 1)
+                logger.save()
+
+    @torch.inference_mode(False)
+    def validation_step(self, batch: Any, batch_idx: int) -> dict[str, float]:
+        """Evaluate the policies, and log ``evaluation/ROLE``, the mean return of each role; Lightning calls this.
+
+        Returns:
+            The metrics of the evaluation.
+
+        Raises:
+            UnfinishedError: an episode did not end within 10,000 steps, or the env's time limit if it is longer.
+        """
+        run = self.run
+        with torch_threads(run.config.threads), torch.autocast(torch.device(run.env.device).type, enabled=False):
+            metrics = evaluation_metrics(self.evaluation.measured())
+        self.log_dict(metrics, batch_size=1)
+        return metrics
+
+    test_step = validation_step
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Add the state of the run to a checkpoint that holds more than weights; Lightning calls this."""
+        if "optimizer_states" in checkpoint:
+            checkpoint[STATE] = self.run.state_dict()
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Take the state of the run from a checkpoint that holds it; Lightning calls this.
+
+        Raises:
+            CheckpointError, ConfigError: see ``gpu_vecenv.train.Trainer.load_state_dict()``.
+        """
+        trainer = self._attached()
+        path = Path((trainer and trainer.ckpt_path) or "checkpoint of Lightning")
+        run = self.run  # also for weights alone, which have a place only then
+        if STATE in checkpoint:
+            run.load_state_dict(checkpoint[STATE], path)
+
+
+class Iterations:
+    """Data source of Lightning's loop: the numbers of a run's next iterations. Each stands for a rollout of the collector.
+
+    The rollout is made in the training step, because one CUDA graph holds rollout and update.
+    """
+
+    def __init__(self, module: LightningRun) -> None:
+        self._module = module
+
+    def __len__(self) -> int:
+        """Return the number of training steps in an epoch of Lightning, those before an interruption included."""
+        module = self._module
+        run, in_epoch = module.run, module.trainer.fit_loop.epoch_loop.batch_progress.current.ready
+        left = run.num_iterations - run.iteration + in_epoch if not run.finished else 0
+        return left if module.iterations_per_epoch is None else min(left, module.iterations_per_epoch)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return nothing: the run's state says which iteration is next. Lightning asks data sources that can be resumed."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """See ``state_dict()``."""
+
+    def __iter__(self) -> Iterator[int]:
+        """Return the numbers from the next iteration to the end of the run."""
+        run = self._module.run
+        return iter(range(run.iteration, run.num_iterations))
+
+
+class IterationOptimizer(torch.optim.Optimizer):
+    """Optimiser whose steps are the iterations of a run, in which algorithms update the policies. Lightning counts its steps."""
+
+    def __init__(self, parameters: Iterator[nn.Parameter]) -> None:
+        super().__init__(parameters, {})
+
+    def step(self, closure: Callable[[], Any]) -> Any:  # type: ignore[override]
+        """Call ``closure``, which runs the iteration."""
+        return closure()
+
+
+class Residents(nn.ModuleDict):
+    """The policies of a run. They stay on its device, because algorithms and CUDA graphs hold the addresses of their weights.
+
+    Lightning moves a module to the CPU at the end of ``fit()``; these ones do not follow.
+    """
+
+    def __init__(self, policies: Mapping[str, nn.Module]) -> None:
+        super().__init__()
+        for name, policy in policies.items():
+            try:
+                self.add_module(name, policy)
+            except KeyError as error:
+                raise ConfigError(f"policies: expected names that torch.nn.ModuleDict takes, got {name!r}: {error}") from error
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Residents:
+        """Refuse a change of the weights' dtype and a move to another GPU."""
+        for x in self.parameters():
+            there = fn(torch.empty(0, dtype=x.dtype, device=x.device))
+            if there.dtype != x.dtype or there.device not in (x.device, torch.device("cpu")):
+                got = f"{there.dtype} on {there.device}"
+                raise ConfigError(f"policies: expected {x.dtype} on {x.device}, as in the run, got {got}")
+        return self
+
+
+def suited(config: TrainConfig, trainer: lightning.Trainer) -> TrainConfig:
+    """Return the options of a run on the device and with the precision of Lightning's trainer.
+
+    Raises:
+        ConfigError: both have a device or a precision, which differ.
+    """
+    device = str(trainer.strategy.root_device)
+    require(config.device in ("auto", device), "device", f"'auto' or {device!r}, that of Lightning's Trainer", config.device)
+    precision = PRECISIONS[trainer.precision]
+    if precision == TrainConfig.precision:
+        precision = config.precision
+    same = config.precision in (TrainConfig.precision, precision)
+    require(same, "precision", f"{precision!r}, that of Lightning's Trainer", config.precision)
+    return dataclasses.replace(config, device=device, precision=precision)
+
+
+def require_supported(trainer: lightning.Trainer) -> None:
+    """Check that the options of Lightning's trainer can have their effect.
+
+    Raises:
+        ConfigError: one cannot; the error names it.
+    """
+    strategy = trainer.strategy
+    if not isinstance(strategy, SingleDeviceStrategy) or trainer.world_size != 1:
+        raise ConfigError(
+            f"strategy: expected one device and one process, got {type(strategy).__name__} with {trainer.world_size}; "
+            "a run lies on one device: Trainer(devices=1, strategy='auto')"
+        )
+    device = strategy.root_device.type
+    require(device in ("cpu", "cuda"), "accelerator", "'cpu' or 'gpu' with CUDA", device)
+    if trainer.precision not in PRECISIONS:
+        raise ConfigError(
+            f"precision: expected one of {list(PRECISIONS)}, got {trainer.precision!r}; with '32-true', "
+            "TrainConfig(precision=...) also takes 'tf32' and 'float16'"
+        )
+    if trainer.overfit_batches:
+        raise ConfigError(f"overfit_batches: expected 0, because each iteration has a new rollout, got {trainer.overfit_batches}")
+    for callback in trainer.callbacks:
+        for kind, reason in REFUSED_CALLBACKS.items():
+            if isinstance(callback, kind):
+                raise ConfigError(f"callbacks: expected none that cannot have an effect, got {type(callback).__name__}: {reason}")
+        if getattr(callback, "_train_time_interval", None) is not None:
+            raise ConfigError(
+                "callbacks: expected ModelCheckpoint(every_n_train_steps=...), got one with train_time_interval, which Lightning "
+                "does not follow in manual optimisation"
+            )
+
+
+def _from_options(options: object) -> TrainConfig:
+    """Rebuild options of a checkpoint. No module is imported, because a file must not decide which code runs."""
+    require(isinstance(options, Mapping), "config", "a TrainConfig, or its options as a mapping", options)
+    return TrainConfig.from_json(json.dumps(options))
