@@ -34,6 +34,14 @@ def states(tmp_path_factory):
     return states
 
 
+def test_a_damaged_name_of_the_algorithm_is_an_error(states, tmp_path):
+    state, path = copy.deepcopy(states[0]), tmp_path / "damaged.pt"
+    state["config"] = json.dumps(json.loads(state["config"]) | {"algorithm": "../../x"})
+    save_checkpoint(path, state)
+    with pytest.raises(GpuVecenvError, match="algorithm|normalize_observations"):
+        evaluate(path, episodes=2)
+
+
 def leaves(value, keys=()):
     """Paths of all values inside dicts and lists."""
     inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
