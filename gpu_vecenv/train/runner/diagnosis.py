@@ -81,7 +81,7 @@ def _excess(values: Tensor, largest: float) -> str:
     if not values.isfinite().all():
         return "not finite"
     return (
-        f"{values.abs().max().item():g}, and fused kernels compute with values up to {largest:,.0f}: "
+        f"{values.abs().max().item():g}, and fused kernels compute with numbers up to {largest:,.0f}: "
         "normalise observations, or choose kernels='torch'"
     )
 
