@@ -32,6 +32,7 @@ IDS = {
     "WarpMountainCar-v0": {"max_episode_steps": 2},
     "WarpMountainCarContinuous-v0": {"max_episode_steps": 2},
     "WarpPendulum-v1": {"max_episode_steps": 2},
+    "WarpRecall-v0": {"delay": 2},
 }
 TAG = {"num_taggers": 2, "num_runners": 3, "episode_length": 30, "tagging_distance": 0.15}
 
