@@ -61,7 +61,8 @@ def env_params(preset: Preset) -> str:
 
 def built_in() -> list[str]:
     """Return the names of this package's algorithms beside PPO."""
-    return [name for name, own in ALGORITHMS.items() if name != "ppo" and own.config_class.__module__.startswith("gpu_vecenv.")]
+    places = {name: algorithm.make for name, algorithm in ALGORITHMS.items() if name != "ppo"}
+    return [name for name, place in places.items() if isinstance(place, str) and place.startswith("gpu_vecenv.")]
 
 
 def options_of(algorithm: str) -> str:
