@@ -124,7 +124,7 @@ train WarpTag-v0 --network hidden_sizes=(True,) | hidden_sizes: expected a tuple
 train WarpTag-v0 --network hidden_sizes=(9999999999999,) | hidden_sizes: expected a tuple of integers
 train WarpTag-v0 --network activation=5 | activation: expected 'tanh', 'relu' or 'elu', got 5
 train WarpTag-v0 --network activation=[] | activation: expected 'tanh', 'relu' or 'elu', got []
-train WarpTag-v0 --network depth=3 | expected one of hidden_sizes, activation, shared_trunk, log_std, agent_ids, got 'depth'
+train WarpTag-v0 --network depth=3 | critic, critic_value, layer_norm, got 'depth'
 train WarpTag-v0 --checkpoint-interval 0 | checkpoint_interval: expected an integer from 1 to 9223372036854775807, or None, got 0
 train WarpTag-v0 --threads 0 | threads: expected an integer from 1 to 1024, got 0
 train WarpTag-v0 --threads 99999999999 | threads: expected an integer from 1 to 1024, got 99999999999
