@@ -204,10 +204,7 @@ def with_changes(name: str, options: Any, changes: Mapping[str, Any]) -> Any:
         ConfigError: an option is unknown or out of range.
     """
     if name not in ALGORITHMS:
-        merged = {**options, **changes}
-        if "normalize_observations" not in merged:  # policies are built by it
-            raise ConfigError(f"{name}: expected the option normalize_observations, or its module imported first, got {merged}")
-        return SimpleNamespace(**merged)
+        return SimpleNamespace(**{**options, **changes})
     return dataclasses.replace(options, **changes) if changes else options
 
 

@@ -107,6 +107,9 @@ def make_policies(
         own.with_ids = network.agent_ids
         world = WorldSpec(own.num_agents, own.spans[0].agents, own.sources)
         options, algorithm = config.options_of(name), ALGORITHMS.get(config.algorithm_of(name))
+        if algorithm is None and not hasattr(options, "normalize_observations"):
+            expected = "expected a registered algorithm, or its option normalize_observations"
+            raise ConfigError(f"policy {name!r}: {expected}, got {config.algorithm_of(name)!r} with {vars(options)}")
         make = None if algorithm is None else algorithm.part("policy")
         chosen = options.normalize_observations if make is None else options
         parts = (name, own.group, config.seed, network, chosen, given, name in learn, world)
