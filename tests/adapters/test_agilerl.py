@@ -70,7 +70,7 @@ def test_ppo_learns_cartpole():
     env = make(16)
     agent = ppo(env, learn_step=1024, batch_size=128, lr=1e-3, update_epochs=8)
     before = agent.test(env, max_steps=500)
-    learned = train_ppo(env, agent, max_steps=8192, evo_steps=4096, eval_steps=500)
+    learned = train_ppo(env, agent, max_steps=16384, evo_steps=4096, eval_steps=500)
     print(f"mean returns: {before} untrained, then {learned.fitness}")
     assert before < 60  # random actions have about 22
     assert max(learned.fitness) > 100
