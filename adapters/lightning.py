@@ -128,7 +128,7 @@ class LightningRun(lightning.LightningModule):
 
     @property
     def evaluation(self) -> PeriodicEvaluation:
-        """What measures the policies of ``run`` in validation and tests."""
+        """The evaluation of the policies of ``run`` in validation and tests."""
         self.configure_model()
         assert self._evaluation is not None
         return self._evaluation

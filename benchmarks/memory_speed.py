@@ -83,8 +83,8 @@ def print_kernels(name: str, trainer: Trainer, options: Options) -> None:
         run_iterations(trainer, options.iterations)
         synchronise(options.device)
     print(f"{name}: us an iteration, launches")
-    found = sorted(seen.key_averages(), key=lambda event: -event.self_device_time_total)
-    for event in found[:KERNELS]:
+    events = sorted(seen.key_averages(), key=lambda event: -event.self_device_time_total)
+    for event in events[:KERNELS]:
         us, count = event.self_device_time_total / options.iterations, event.count / options.iterations
         print(f"  {us:10.1f} {count:8.1f}  {event.key[:90]}")
 

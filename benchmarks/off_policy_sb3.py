@@ -178,9 +178,10 @@ def table(results: dict[str, Any]) -> None:
     against_sb3.table(results)
     for name, row in results["cases"].items():
         for library in LIBRARIES:
-            found = [run["likeliest"] for run in row["runs"] if run["library"] == library]
-            reached = sum(x >= TARGET for x in found)
-            print(f"{name}, {library}: likeliest actions {np.mean(found):.1f}, {reached} of {len(found)} at least {TARGET:.0f}")
+            likeliest = [run["likeliest"] for run in row["runs"] if run["library"] == library]
+            reached = sum(x >= TARGET for x in likeliest)
+            seeds = f"{reached} of {len(likeliest)} at least {TARGET:.0f}"
+            print(f"{name}, {library}: likeliest actions {np.mean(likeliest):.1f}, {seeds}")
 
 
 if __name__ == "__main__":

@@ -71,11 +71,11 @@ def config_of(name: str, setting: str, options: Options) -> TrainConfig:
     """Return the options of a run of this package that lasts."""
     config = CONFIGS[name]
     if setting == "many":
-        given = config(**COMMON, num_steps=1, gradient_steps=2, batch_size=32_768)
-        return TrainConfig(ENV, 4096, 10**12, 0, options.device, network=WIDE, algorithm=name, algorithms={name: given})
+        setup = config(**COMMON, num_steps=1, gradient_steps=2, batch_size=32_768)
+        return TrainConfig(ENV, 4096, 10**12, 0, options.device, network=WIDE, algorithm=name, algorithms={name: setup})
     steps = 2 if name == "td3" else 1
-    given = config(**COMMON, num_steps=steps, gradient_steps=steps, batch_size=BATCH)
-    return TrainConfig(ENV, 1, 10**12, 0, options.device, network=WIDE, algorithm=name, algorithms={name: given})
+    setup = config(**COMMON, num_steps=steps, gradient_steps=steps, batch_size=BATCH)
+    return TrainConfig(ENV, 1, 10**12, 0, options.device, network=WIDE, algorithm=name, algorithms={name: setup})
 
 
 def timed(work: Callable[[], object], device: str) -> float:
@@ -90,9 +90,9 @@ def timed(work: Callable[[], object], device: str) -> float:
 def measure_ours(name: str, setting: str, options: Options) -> dict[str, Any]:
     """Return steps, gradient steps and learned transitions a second."""
     config = config_of(name, setting, options)
-    given = config.algorithms[name]
+    setup = config.algorithms[name]
     trainer = Trainer(config, quiet=True)
-    first = 64 + given.learning_starts // (config.num_envs * given.num_steps)
+    first = 64 + setup.learning_starts // (config.num_envs * setup.num_steps)
     setup_s = timed(lambda: trainer.train(first), options.device)
     iterations = 16
     while timed(functools.partial(trainer.train, iterations), options.device) < options.seconds:
@@ -101,9 +101,9 @@ def measure_ours(name: str, setting: str, options: Options) -> dict[str, Any]:
     trainer.close()
     rate = statistics.median(rates)
     return {
-        "iterations_per_second": rates, "steps_per_second": rate * config.num_envs * given.num_steps,
-        "gradient_steps_per_second": rate * given.gradient_steps, "learned": rate * given.gradient_steps * given.batch_size,
-        "first_s": setup_s, "update_to_data": given.gradient_steps * given.batch_size / (config.num_envs * given.num_steps),
+        "iterations_per_second": rates, "steps_per_second": rate * config.num_envs * setup.num_steps,
+        "gradient_steps_per_second": rate * setup.gradient_steps, "learned": rate * setup.gradient_steps * setup.batch_size,
+        "first_s": setup_s, "update_to_data": setup.gradient_steps * setup.batch_size / (config.num_envs * setup.num_steps),
     }  # fmt: skip
 
 

@@ -214,7 +214,7 @@ def test_a_picture_stays_as_it_is_beside_fields_that_are_normalised():
 
 
 def test_values_after_a_time_limit_are_those_of_final_observations():
-    """Of all agents of the world, with zeros for those that left in the last step."""
+    """The critic reads all agents of the world, with zeros for those that left in the last step."""
     trainer = Trainer(ARENA, quiet=True)
     trainer.train()
     limits = 0

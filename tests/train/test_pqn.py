@@ -100,7 +100,7 @@ def test_an_update_is_that_of_the_papers(case):
 
 
 def test_cases_hold_what_their_names_say():
-    """Otherwise the comparison above says nothing about it."""
+    """Without a transition of each kind, the comparison above would not test that kind."""
     seen = {}
     for case in ("time limits", "team of two roles with deaths", "masks and absent agents", "rows without a choice"):
         with contextlib.closing(Trainer(config_of(case, seed=len(case)), quiet=True)) as trainer:

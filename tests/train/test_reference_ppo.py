@@ -68,7 +68,7 @@ EVENTS = {
     "Arena-v0": {"time limits", "terminal states", "clipped ratios", "agents leave", "agents are out of the game", "no choice"},
     "Pairs-v0": {"time limits", "clipped ratios"},
 }
-"""What must happen in a run of an env, so that its cases test it."""
+"""Events that a run of an env must have, so that its cases test them."""
 
 
 def numbers(x):

@@ -475,7 +475,7 @@ def starts(samples):
 
 @pytest.mark.parametrize(("config", "name"), [(BEAT, "left"), (ROLES, "red"), (ROLES, "blue")], ids=["beat", "red", "blue"])
 def test_sequences_of_a_counter_have_the_log_probabilities_of_the_rollout(config, name):
-    """Of the whole rollout, and of segments whose first states are those of the whole."""
+    """The states are those of the whole rollout, and of segments that start from its states."""
     if config is ROLES:
         config = dataclasses.replace(ROLES, frozen=(name,), policies={name: PolicyConfig(module="counter")})
     policy, samples = collected(config, name)

@@ -104,7 +104,7 @@ GV_FN void gv_store_ends(GvSteps& rows, const GvGroup& group, const GvMemory& me
 
 // ---- forward ---------------------------------------------------------------------------------------------------
 
-// What a step of a chunk leaves for the way back.
+// Results of a step of a chunk that the way back reads.
 struct GvFactorRows {
     GvRows<16, 16> by_r, by_z, by_n, r, z;
 };

@@ -33,7 +33,6 @@ class QPolicy(ActorCritic):
         network: nn.Module,
         group: Group,
         normalize_observations: bool = True,
-        log_std: float = 0.0,
         name: str = "",
         num_ids: int = 0,
         world: WorldSpec = WorldSpec(),  # noqa: B008  (it cannot be changed)
@@ -46,7 +45,7 @@ class QPolicy(ActorCritic):
         if isinstance(group.action, Box):
             expected = "expected Discrete or MultiDiscrete actions, as choices have values"
             raise ConfigError(f"policy {name!r}: {expected}, got {group.action}")
-        super().__init__(network, group, normalize_observations, log_std, name, num_ids, world)
+        super().__init__(network, group, normalize_observations, name=name, num_ids=num_ids, world=world)
         if self.state_shape is not None or self.critic_sources:
             got = f"a state of {self.state_shape}" if self.critic_sources == () else f"a critic that reads {self.critic_sources}"
             raise ConfigError(f"policy {name!r}: expected a network of values, without a state and without a critic, got {got}")

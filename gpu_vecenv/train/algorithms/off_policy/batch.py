@@ -29,8 +29,8 @@ class Observed(NamedTuple):
         if isinstance(features, Tensor):
             rows = features.flatten(1)
         else:
-            own = features["own"]
-            rows = torch.cat((features["shared"].unsqueeze(1).expand(*own.shape[:2], -1), own), dim=-1).flatten(0, 1)
+            of_agents = features["own"]
+            rows = torch.cat((features["shared"].unsqueeze(1).expand(*of_agents.shape[:2], -1), of_agents), dim=-1).flatten(0, 1)
         return cls(features, rows, None if inputs.mask is None else inputs.mask.reshape(-1, inputs.mask.shape[-1]))
 
 

@@ -134,26 +134,26 @@ class OffPolicy(Algorithm):
             self.begun |= self.gate
             noise = self._normals()
         self.taken = []
-        found = [self._sampled_step(step, noise[step], scalars) for step in range(self.options.gradient_steps)]
+        metrics = [self._sampled_step(step, noise[step], scalars) for step in range(self.options.gradient_steps)]
         with torch.no_grad():
-            means = [torch.stack([each[name] for each in found if name in each]).mean() for name in self.terms]
+            means = [torch.stack([each[name] for each in metrics if name in each]).mean() for name in self.terms]
             steps = torch.stack(self.taken).sum()
             data = self.options.gradient_steps * self.num_rows / torch.where(new > 0, new, math.nan)
             learned = torch.where(self.gate, torch.stack([*means, data]), math.nan)  # NaN stands for no value
-            others = (self.replay.filled, learned[-1], steps, self.gate * len(self.taken) - steps)
-            return torch.cat((learned[:-1], torch.stack([x.float() for x in others])))
+            counts = (self.replay.filled, learned[-1], steps, self.gate * len(self.taken) - steps)
+            return torch.cat((learned[:-1], torch.stack([x.float() for x in counts])))
 
     def _sampled_step(self, step: int, noise: Tensor, scalars: tuple[Tensor, ...]) -> dict[str, Tensor]:
         """Sample a batch, take a gradient step, and set the priorities of the batch."""
         with torch.no_grad():
             batch = self.replay.sample(*scalars)
             rows = Minibatch.of(self.policy, batch)
-        found, error = self.gradient_step(step, rows, noise)
+        metrics, error = self.gradient_step(step, rows, noise)
         if self.options.priority_exponent is not None and error is not None:
             valid = batch.valid.flatten(1) if batch.valid.dim() > 1 else batch.valid.unsqueeze(1)
             errors = torch.where(valid, error.detach().view(valid.shape), 0.0)
             self.replay.set_priorities(batch, errors.sum(1) / valid.sum(1).clamp(min=1))
-        return found
+        return metrics
 
     @abstractmethod
     def gradient_step(self, step: int, batch: Minibatch, noise: Tensor) -> tuple[dict[str, Tensor], Tensor | None]:
