@@ -11,12 +11,13 @@ import gymnasium
 import pytest
 import torch
 from test_checkpoint import assert_same
+from ways import WAYS
 
 from gpu_vecenv import Field, GpuVectorEnv
 from gpu_vecenv.envs.cartpole.spec import SPEC
 from gpu_vecenv.errors import SequenceError
 from gpu_vecenv.train import CheckpointError, ConfigError, RunExistsError, TrainConfig, Trainer, evaluate, load_checkpoint
-from gpu_vecenv.train.config import PPOConfig
+from gpu_vecenv.train.config import NetworkConfig, PPOConfig
 from gpu_vecenv.train.run_folder import checkpoint
 from gpu_vecenv.train.run_folder.best import BestReturn
 from gpu_vecenv.train.run_folder.checkpoints import Checkpoints, numbered, run_of
@@ -229,6 +230,53 @@ def test_a_run_goes_on_from_its_own_state_with_the_same_bits(config):
     assert run.iteration == 2
     run.train(), whole.train()
     assert_same(run.state_dict(), whole.state_dict())
+
+
+RUNS = {
+    "ppo": TrainConfig("WarpCartPole-v1", ppo=PPOConfig(num_steps=8, num_minibatches=2)),
+    "memory": TrainConfig("WarpCartPole-v1", ppo=PPOConfig(num_steps=8, sequence_length=8), network=NetworkConfig(memory="gru")),
+    "sac": TrainConfig("WarpPendulum-v1", algorithm="sac", algorithms={"sac": {"learning_starts": 16, "batch_size": 8}}),
+    "td3": TrainConfig("WarpPendulum-v1", algorithm="td3", algorithms={"td3": {"learning_starts": 16, "batch_size": 8}}),
+    "pqn": TrainConfig("WarpCartPole-v1", algorithm="pqn", algorithms={"pqn": {"num_steps": 8, "num_minibatches": 2}}),
+}
+RUNS = {name: dataclasses.replace(run, num_envs=8, total_steps=8 * 8 * 20, device="cpu") for name, run in RUNS.items()}
+
+
+def tensors(state, path=()):
+    """Return the tensors of a nested mapping by path."""
+    if isinstance(state, torch.Tensor):
+        return {path: state}
+    items = state.items() if isinstance(state, dict) else ()
+    return {place: x for name, value in items for place, x in tensors(value, (*path, name)).items()}
+
+
+@pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
+def test_a_state_is_taken_in_place(run):
+    """CUDA graphs of a run hold the addresses of its tensors. Some tensors of ``state_dict()`` are copies."""
+    trainer = Trainer(run, quiet=True)
+    trainer.train(4)
+    before, again = (tensors(trainer.state_dict()) for _ in range(2))
+    live = {path for path, x in before.items() if x.data_ptr() == again[path].data_ptr() and x.numel()}
+    assert {path[0] for path in live} >= {"policies", "algorithms", "episodes"}
+    trainer.load_state_dict(copy.deepcopy(trainer.state_dict()), "memory")
+    after = tensors(trainer.state_dict())
+    assert [path for path in live if after[path].data_ptr() != before[path].data_ptr()] == []
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("run", RUNS)
+def test_a_captured_run_goes_on_from_its_state_with_the_same_bits(run, way):
+    if way == "fused" and run not in ("ppo", "memory"):
+        pytest.skip("has no fused kernels")
+    config = dataclasses.replace(RUNS[run], device="cuda:0", **WAYS[way])
+    whole, other = Trainer(config, quiet=True), Trainer(config, quiet=True)
+    other.train(7)
+    state = copy.deepcopy(other.state_dict())
+    other.train(5)
+    other.load_state_dict(state, "memory")
+    other.train(), whole.train()
+    assert_same(other.state_dict(), whole.state_dict())
 
 
 def test_a_damaged_state_is_refused(config, tmp_path):

@@ -133,7 +133,7 @@ class MaskedAdam:
         return {i: {"step": step, "exp_avg": p, "exp_avg_sq": p} for i, p in enumerate(self.parameters)}
 
     def load_state_dict(self, state: dict[int, dict[str, Any]], where: str) -> None:
-        """Restore what ``state_dict()`` returned.
+        """Restore what ``state_dict()`` returned, in the tensors that this optimiser has already.
 
         Raises:
             CheckpointError: a number of steps is negative or not finite.
@@ -141,12 +141,8 @@ class MaskedAdam:
         steps = [float(moments["step"]) for moments in state.values()]
         if not all(0 <= step < math.inf for step in steps):
             raise CheckpointError(f"{where}: expected steps >= 0, got {steps}")
-        self._state = {}
-        for i, moments in state.items():
-            like = self.parameters[i]
-            self._state[i] = {
-                name: torch.zeros_like(self.rate if name == "step" else like).copy_(moments[name])
-                for name in ("step", "exp_avg", "exp_avg_sq")
-            }
-        if self._state:
-            self._prepare(sorted(self._state))
+        if not state.keys() <= self._state.keys():
+            self._prepare(sorted({*self._state, *state}))
+        for i, moments in self._state.items():
+            for name, x in moments.items():  # in place, because CUDA graphs and kernels hold the addresses
+                x.copy_(state[i][name]) if i in state else x.zero_()

@@ -153,7 +153,8 @@ def test_one_launch_with_a_memory_has_the_bits_of_single_steps(env_id, units):
 @pytest.mark.parametrize("worlds", [WORLDS, 5000])
 @pytest.mark.parametrize("env_id", CASES)
 def test_one_launch_with_a_memory_has_the_bits_of_single_steps_on_a_gpu(env_id, worlds):
-    given, network = given_for(env_id, worlds), NetworkConfig((), memory="gru", memory_size=64 if worlds == WORLDS else 128)
+    units = 64 if worlds == WORLDS else 96 if env_id == "Wide-v0" else 128  # 128 units and 40 features exceed shared memory
+    given, network = given_for(env_id, worlds), NetworkConfig((), memory="gru", memory_size=units)
     torch.manual_seed(0)
     one = rollouts(env_id, "cuda:0", False, worlds, given, network)
     torch.manual_seed(0)
