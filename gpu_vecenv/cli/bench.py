@@ -276,6 +276,6 @@ def default_file(modes: Sequence[str], kind: str) -> Path:
 def _require_defaults(options: dict[str, Any]) -> None:
     """Refuse options that ``--quick`` fixes."""
     defaults = inspect.signature(bench).parameters
-    given = [f"--{name}" for name in FIXED if options[name] != defaults[name].default]
-    if given:
-        raise ParameterError(f"expected --quick without --{', --'.join(FIXED)}, which it sets; got {', '.join(given)}.")
+    changed = [f"--{name}" for name in FIXED if options[name] != defaults[name].default]
+    if changed:
+        raise ParameterError(f"expected --quick without --{', --'.join(FIXED)}, which it sets; got {', '.join(changed)}.")

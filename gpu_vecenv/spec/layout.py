@@ -237,26 +237,26 @@ class Layout:
         if declared.dtype in ("float32", "float64"):
             return self._finite(declared, part, values)
         where = f"{self.spec.name}: {part}"
-        given = real_array(where, called(where, values, self.params))
+        array = real_array(where, called(where, values, self.params))
         bounds = np.iinfo(declared.dtype)
-        if given.dtype.kind not in "biu" or given.size and not (bounds.min <= given.min() and given.max() <= bounds.max):
-            got = given.dtype if given.dtype.kind not in "biu" else f"{given.min()} to {given.max()}"
+        if array.dtype.kind not in "biu" or array.size and not (bounds.min <= array.min() and array.max() <= bounds.max):
+            got = array.dtype if array.dtype.kind not in "biu" else f"{array.min()} to {array.max()}"
             raise SpecError(f"{where} must hold integers from {bounds.min} to {bounds.max} ({declared.dtype}), got {got}.")
-        return given.astype(declared.dtype)
+        return array.astype(declared.dtype)
 
     def _finite(self, declared: Constant | Table, part: str, values: Callable[[Params], Any]) -> np.ndarray:
         """Compute floats from the parameters. Kernels convert some to indices, so all must be finite."""
         where, what, dtype = f"{self.spec.name}: {part}", f"{declared.name} ({declared.doc})", declared.dtype
         try:
             with np.errstate(all="ignore"):
-                given = called(where, values, self.params)
+                computed = called(where, values, self.params)
         except SpecError as error:
             if not isinstance(error.__cause__, ArithmeticError | ValueError):
                 raise
             raise ParameterError(self._infinite(what, dtype, f"raise {abbreviated(error.__cause__)}")) from error.__cause__
         try:
             with np.errstate(all="ignore"):
-                floats = real_array(where, given).astype(dtype)
+                floats = real_array(where, computed).astype(dtype)
         except OverflowError as error:  # an integer beyond all floats
             raise ParameterError(self._infinite(what, dtype, "give an integer that is too large")) from error
         infinite = floats[~np.isfinite(floats)]
@@ -264,8 +264,8 @@ class Layout:
             raise ParameterError(self._infinite(what, dtype, f"give {infinite.flat[0]}"))
         return floats
 
-    def _infinite(self, what: str, dtype: str, given: str) -> str:
-        must = f"{what} must be finite in {dtype}, and these parameters {given}"
+    def _infinite(self, what: str, dtype: str, outcome: str) -> str:
+        must = f"{what} must be finite in {dtype}, and these parameters {outcome}"
         return f"{self.spec.name}: {must}; give values nearer to their defaults."
 
     @cached_property

@@ -141,8 +141,8 @@ def struct_members(spec: EnvSpec) -> tuple[Member, ...]:
         rows.append(Member(f"{role.name}_stride", "gv_i64", "int64", "rows from one world to the next"))
     prefixes = [role.prefix for role in spec.groups]
     scalars = []
-    given: tuple[Param | Constant, ...] = (*spec.kernel_params, *spec.constants)
-    for number in given:
+    declared: tuple[Param | Constant, ...] = (*spec.kernel_params, *spec.constants)
+    for number in declared:
         dtype = "int32" if number.dtype == "bool" else str(number.dtype)
         scalars.append(Member(number.name, C_TYPES[dtype], dtype, f"{number.doc}; {number.unit}"))
     scalars += [Member(name, "gv_i32", "int32", f"length of an axis of {f.name}") for f in spec.state for name in f.axes]
