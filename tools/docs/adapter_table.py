@@ -64,17 +64,17 @@ def figure(row: dict[str, Any]) -> str:
 
 def rows_of(speed: dict[str, Any], library: str, path: str) -> dict[str, dict[str, Any]]:
     """Recorded row of a library's path by device."""
-    found = {device: [r for r in run["rows"] if (r["library"], r["path"]) == (library, path)]
+    by_device = {device: [r for r in run["rows"] if (r["library"], r["path"]) == (library, path)]
              for device, run in speed["devices"].items()}  # fmt: skip
-    return {device: rows[0] for device, rows in found.items() if rows}
+    return {device: rows[0] for device, rows in by_device.items() if rows}
 
 
 def versions(support: dict[str, Any], speed: dict[str, Any], library: str) -> list[str]:
     """Every version of a library that was tested or measured."""
     measured = [row for path in ("numpy", "device") for row in rows_of(speed, library, path).values()]
-    found = {row["version"] for row in measured if "version" in row}
-    found |= {support[library]["version"]} if library in support else set()
-    return [f"torch {one}" if library in FILES else one for one in sorted(found)]
+    tested = {row["version"] for row in measured if "version" in row}
+    tested |= {support[library]["version"]} if library in support else set()
+    return [f"torch {version}" if library in FILES else version for version in sorted(tested)]
 
 
 def library_row(support: dict[str, Any], speed: dict[str, Any], library: str) -> list[str]:
