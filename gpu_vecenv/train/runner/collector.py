@@ -123,7 +123,7 @@ class Collector:
 
     def state_dict(self) -> dict[str, object]:
         """Return the state to save between two rollouts."""
-        by_role = {group.role: slabs.kept() for group, slabs in zip(self.env.layout.groups, self.rollout.groups, strict=True)}
+        by_role = {group.role: slabs.last() for group, slabs in zip(self.env.layout.groups, self.rollout.groups, strict=True)}
         wrapped = as_wrapped(self.env)
         return {
             "env": dict(self.env.get_state()),
