@@ -106,10 +106,7 @@ class Layout:
         Raises:
             SpecError: not 1 to ``MAX_LANES``.
         """
-        if self.spec.lanes is None:
-            return 1
-        where = f"{self.spec.name}: lanes"
-        return whole_in(where, called(where, self.spec.lanes, self.params), 1, MAX_LANES)
+        return self._requested("lanes", self.spec.lanes, 1, MAX_LANES) or 1
 
     @cached_property
     def requested_registers(self) -> int | None:
@@ -118,10 +115,7 @@ class Layout:
         Raises:
             SpecError: not ``MIN_REGISTERS`` to ``MAX_REGISTERS``.
         """
-        if self.spec.registers is None:
-            return None
-        where = f"{self.spec.name}: registers"
-        return whole_in(where, called(where, self.spec.registers, self.params), MIN_REGISTERS, MAX_REGISTERS)
+        return self._requested("registers", self.spec.registers, MIN_REGISTERS, MAX_REGISTERS)
 
     @cached_property
     def requested_scratch(self) -> int:
@@ -130,10 +124,13 @@ class Layout:
         Raises:
             SpecError: not 0 to ``MAX_SCRATCH``.
         """
-        if self.spec.scratch is None:
-            return 1
-        where = f"{self.spec.name}: scratch"
-        return whole_in(where, called(where, self.spec.scratch, self.params), 0, MAX_SCRATCH)
+        floats = self._requested("scratch", self.spec.scratch, 0, MAX_SCRATCH)
+        return 1 if floats is None else floats
+
+    def _requested(self, part: str, request: Callable[[Params], int] | None, low: int, high: int) -> int | None:
+        """Return a number that the spec computes from the parameters; None without a request."""
+        where = f"{self.spec.name}: {part}"
+        return None if request is None else whole_in(where, called(where, request, self.params), low, high)
 
     @cached_property
     def by_role(self) -> bool:
