@@ -13,7 +13,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
-from tools.docs.generated import table, with_block  # noqa: E402
+from tools.docs.generated import table, update_page, with_block  # noqa: E402
 
 COMMAND = "python tools/docs/adapter_table.py"
 DOCUMENT = ROOT / "docs" / "adapters" / "index.md"
@@ -114,16 +114,7 @@ def current_text() -> str:
 
 def main(arguments: list[str]) -> int:
     """Update the page, or only say that it is out of date; returns the exit status."""
-    if arguments not in ([], ["--check"]):
-        print("usage: adapter_table.py [--check]", file=sys.stderr)
-        return 2
-    text = current_text()
-    stale = DOCUMENT.read_text() != text
-    if stale:
-        print(f"stale: {DOCUMENT}")
-        if not arguments:
-            DOCUMENT.write_text(text)
-    return 1 if arguments and stale else 0
+    return update_page(DOCUMENT, current_text(), arguments)
 
 
 if __name__ == "__main__":
