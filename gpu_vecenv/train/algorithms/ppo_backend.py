@@ -122,7 +122,7 @@ class TorchBackend(Backend):
 
         Returns:
             Sums of ``TERMS`` and of the gradient norm over the steps that were taken, number of those with a choice and of all,
-            float32 (8,); number of steps that were wanted, float32 ().
+            float32 (8,); number of steps that were planned, float32 ().
         """
         config, valid = self.config, samples.valid
         sums = torch.zeros(len(TERMS) + 3, dtype=torch.float32, device=valid.device)
@@ -216,6 +216,6 @@ class TorchBackend(Backend):
             choice = choice & counts
         if self.config.normalize_advantages == "minibatch":
             advantage = standardized(advantage, counts if choice is None else choice)
-        if choice is not None:  # those of others may be too large to be multiplied by 0
+        if choice is not None:  # 0 times an infinite advantage is NaN
             advantage = torch.where(choice, advantage, 0.0)
         return Minibatch(inputs, action, log_prob, value, advantage, target, counts, choice)

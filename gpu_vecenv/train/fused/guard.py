@@ -1,4 +1,4 @@
-"""How far gradients of the kernels are from those of torch in float64, on a minibatch."""
+"""Error of the kernels' gradients of a minibatch, measured by torch in float64."""
 
 from __future__ import annotations
 

@@ -32,12 +32,12 @@ class Advantages:
 
     @property
     def advantage(self) -> Tensor:
-        """How much better an action was than the policy's mean."""
+        """Return after the action minus the mean return of the policy in the same state."""
         return self.stacked[0]
 
     @property
     def target(self) -> Tensor:
-        """Advantage plus value, which the value is to learn."""
+        """Advantage plus value: the target of the value loss."""
         return self.stacked[1]
 
     @property

@@ -91,7 +91,7 @@ def make_vec(env_id: str, env_kwargs: Mapping[str, Any], options: Mapping[str, A
 
 
 def _make_vec(env_id: str, env_kwargs: Mapping[str, Any], options: Mapping[str, Any]) -> VectorEnv:
-    """Return what ``make_vec()`` unwraps."""
+    """Return the env of ``make_vec()`` inside all its wrappers."""
     reserved = [name for name in env_kwargs if name in {*options, *RESERVED_KEYWORDS}]
     if reserved:
         raise ConfigError(f"env_kwargs: expected parameters of the env, got {reserved}, which are arguments of make_vec")

@@ -30,7 +30,7 @@ def whole_rollout(
 class Collector:
     """Steps the env with the actions of policies.
 
-    Before and after each ``collect()`` the last observations, masks and who is alive are in slot T of the rollout.
+    Before and after each ``collect()`` the last observations, masks and flags of agents in the game are in slot T of the rollout.
     """
 
     def __init__(
