@@ -110,13 +110,13 @@ def checked_env(env: VectorEnv | str, adapter: str, view: str) -> GpuVectorEnv |
             f"{adapter} needs the same spaces for all agents, and {roles} have their own; RoleRows(env, role, others={{...}}) "
             "makes the rows of one role an env."
         )
-    for name, value, wanted in (
+    for name, value, expected in (
         ("array", inner.array, "torch"),
         ("view", inner.view, view if inner.num_agents > 1 else inner.view),
         ("autoreset_mode", inner.autoreset_mode, AutoresetMode.SAME_STEP),
     ):
-        if value != wanted:
-            raise ParameterError(f"{adapter} needs an env with {name}={spelled(wanted)!r}, got {spelled(value)!r}.")
+        if value != expected:
+            raise ParameterError(f"{adapter} needs an env with {name}={spelled(expected)!r}, got {spelled(value)!r}.")
     return inner
 
 
@@ -178,10 +178,10 @@ def row_actions(actions: Any, shape: tuple[int, ...], device: str | torch.device
         ShapeError: ``actions`` is a ragged list, or has another shape.
         ArrayTypeError: ``actions`` does not consist of numbers.
     """
-    given = action_tensor(actions, shape[0], device)
-    if tuple(given.shape) not in (shape, (*shape, 1)):
-        raise ShapeError(f"actions must have the shape {shape} or {(*shape, 1)}, got {tuple(given.shape)}.")
-    return given.reshape(shape)
+    tensor = action_tensor(actions, shape[0], device)
+    if tuple(tensor.shape) not in (shape, (*shape, 1)):
+        raise ShapeError(f"actions must have the shape {shape} or {(*shape, 1)}, got {tuple(tensor.shape)}.")
+    return tensor.reshape(shape)
 
 
 def action_tensor(actions: Any, rows: int, device: str | torch.device, where: str = "actions") -> torch.Tensor:

@@ -81,7 +81,7 @@ def jittable(env: VectorEnv) -> tuple[Reset, Step]:
         """Advance every world by one step."""
         reader.read(tree_map(zeros_like, actions))  # raises if shape or dtype are wrong
         obs, reward, terminated, truncated, info = io_callback(
-            lambda given: env.step(tree_map(np.asarray, given)), of_step, actions, ordered=True
+            lambda values: env.step(tree_map(np.asarray, values)), of_step, actions, ordered=True
         )
         return obs, reward, terminated, truncated, info
 

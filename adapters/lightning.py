@@ -150,10 +150,10 @@ class LightningRun(lightning.LightningModule):
             ConfigError: an option cannot have its effect, or differs from that of a run that exists already.
         """
         require_supported(self.trainer)
-        wanted = suited(self.config, self.trainer)
+        config = suited(self.config, self.trainer)
         if self._run is not None:
             for name, now in (("device", self._run.env.device), ("precision", self._run.config.precision)):
-                require(getattr(wanted, name) == now, name, f"{now!r}, as the run has it already", getattr(wanted, name))
+                require(getattr(config, name) == now, name, f"{now!r}, as the run has it already", getattr(config, name))
         return []
 
     def configure_model(self) -> None:

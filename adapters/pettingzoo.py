@@ -231,13 +231,13 @@ class PettingZooEnv(Copied, ParallelEnv):
             dtype = torch.float32 if group.continuous else torch.int64
             return torch.zeros(group.count, *(group.action.shape or ()), dtype=dtype, device=self.vector_env.device)
         try:
-            given = np.stack([np.asarray(host_array(actions[members[i]], f"the action of {members[i]}")) for i in acting])
+            stacked = np.stack([np.asarray(host_array(actions[members[i]], f"the action of {members[i]}")) for i in acting])
         except ValueError as error:
             raise ShapeError(f"actions must have one shape, {group.action.shape}: {error}.") from error
-        if given.dtype.kind not in "iuf":
-            raise ArrayTypeError(f"actions must be numbers, got {given.dtype}.")
-        joint = np.zeros((group.count, *given.shape[1:]), given.dtype)
-        joint[acting] = given
+        if stacked.dtype.kind not in "iuf":
+            raise ArrayTypeError(f"actions must be numbers, got {stacked.dtype}.")
+        joint = np.zeros((group.count, *stacked.shape[1:]), stacked.dtype)
+        joint[acting] = stacked
         # Copied to the device here: the env would warn of host actions, which this API always has.
         return torch.as_tensor(joint, device=self.vector_env.device)
 

@@ -75,10 +75,10 @@ class RlGamesEnv(Copied, IVecEnv):
         """
         if isinstance(actions, Tensor):
             actions = torch.atleast_1d(actions)  # with one world of one agent, rl_games' player passes no axes
-        given = action_tensor(actions, self._num_rows, self._inner.device)
-        if given.numel() != math.prod(self._action_shape):
-            raise ShapeError(f"actions must have {math.prod(self._action_shape)} entries, got the shape {tuple(given.shape)}.")
-        obs, reward, terminated, truncated, info = self.env.step(given.reshape(self._action_shape))
+        tensor = action_tensor(actions, self._num_rows, self._inner.device)
+        if tensor.numel() != math.prod(self._action_shape):
+            raise ShapeError(f"actions must have {math.prod(self._action_shape)} entries, got the shape {tuple(tensor.shape)}.")
+        obs, reward, terminated, truncated, info = self.env.step(tensor.reshape(self._action_shape))
         if self._rows_of_env > 1:
             reward = info["agent_reward"].flatten()
         flags = (terminated | truncated, truncated & ~terminated)

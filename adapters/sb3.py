@@ -111,10 +111,10 @@ class Sb3VecEnv(Copied, VecEnv):
         observation_space, action_space = row_spaces(outermost)
         self._generator = torch.Generator(self.device)
         self._generator.seed()
-        self._others: list[tuple[str, slice, Policy | None]] = []
+        self._other_roles: list[tuple[str, slice, Policy | None]] = []
         self._bounds: tuple[Tensor, Tensor] | None = None
         for name in not_trained:
-            self._others.append((name, roles[name], policies.get(name)))
+            self._other_roles.append((name, roles[name], policies.get(name)))
             if name not in policies:
                 self._bounds = random_bounds(action_space, name, self.device)
         self._group = row_group(self._inner)
@@ -212,7 +212,7 @@ class Sb3VecEnv(Copied, VecEnv):
 
     def step_on_device(self, actions: Any) -> DeviceStep:
         """Make a step whose actions and results are tensors on the env's device."""
-        if self._others:
+        if self._other_roles:
             actions = self._with_others(actions)
         self._obs, reward, terminated, truncated, info = self.env.step(actions)
         rows, episode, self._mask = self._rows, info["episode"], info.get("action_mask")
@@ -343,7 +343,7 @@ class Sb3VecEnv(Copied, VecEnv):
         joint = torch.empty((self._inner.num_envs, *entries), dtype=actions.dtype, device=self.device)
         joint[self._rows] = self._checked(actions, joint[self._rows], "actions")
         with torch.no_grad():
-            for name, rows, policy in self._others:
+            for name, rows, policy in self._other_roles:
                 masks = () if self._mask is None else (self._mask[rows],)
                 chosen = policy(obs[rows], *masks) if policy else self._random_actions(obs[rows], *masks)
                 where = f"the actions of others[{name!r}]"
@@ -382,8 +382,8 @@ class Sb3VecEnv(Copied, VecEnv):
         """
         if indices is None:
             return self.num_envs
-        given = [indices] if np.ndim(indices) == 0 else list(indices)
-        row_numbers = [whole_number(index) for index in given]
+        listed = [indices] if np.ndim(indices) == 0 else list(indices)
+        row_numbers = [whole_number(index) for index in listed]
         if not all(number is not None and -self.num_envs <= number < self.num_envs for number in row_numbers):
             raise ParameterError(f"indices must be numbers of {self.num_envs} rows or None, got {abbreviated(indices)}.")
         return len(row_numbers)

@@ -87,7 +87,7 @@ def measure(trees: dict[str, PeerProcess], way: dict[str, str], rounds: int, sec
     Raises:
         PeerError: a tree failed.
     """
-    subjects = {name: process.made(process.request_subject(way)) for name, process in trees.items()}
+    subjects = {name: process.receive_subject(process.request_subject(way)) for name, process in trees.items()}
     calls = {name: calls_to_fill(subject.timed, seconds) for name, subject in subjects.items()}
     # Launches of many steps have as many as memory allows, and both trees share it, so times are compared for a step.
     units = {name: 1 if way["mode"] == "training" else subject.steps for name, subject in subjects.items()}

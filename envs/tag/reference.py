@@ -172,8 +172,8 @@ class TagReference:
         return crossed
 
     def _rewards_of_moving(self, crossed: np.ndarray) -> np.ndarray:
-        own = np.where(self.is_tagger, self._real("step_penalty_for_tagger"), self._real("step_reward_for_runner"))
-        return np.where(self.alive, own + crossed * self._real("edge_hit_penalty"), 0.0)
+        rewards = np.where(self.is_tagger, self._real("step_penalty_for_tagger"), self._real("step_reward_for_runner"))
+        return np.where(self.alive, rewards + crossed * self._real("edge_hit_penalty"), 0.0)
 
     def _tag(self, reward: np.ndarray) -> None:
         """Pay for tags and remove tagged runners from the game. All tags use the same positions."""

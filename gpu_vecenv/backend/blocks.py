@@ -57,18 +57,18 @@ def blocks_of(num_agents: int, module: int, requested: int = 1, registers: int |
     Raises:
         ParameterError: the variable is not one of ``SIZES``.
     """
-    given = os.environ.get("GPU_VECENV_BLOCK_SIZE")
-    if given is not None and given not in SIZES:
-        raise ParameterError(f"GPU_VECENV_BLOCK_SIZE must be a power of two from 32 to 1024, got {given!r}.")
+    block_size = os.environ.get("GPU_VECENV_BLOCK_SIZE")
+    if block_size is not None and block_size not in SIZES:
+        raise ParameterError(f"GPU_VECENV_BLOCK_SIZE must be a power of two from 32 to 1024, got {block_size!r}.")
     lanes = max(num_agents, requested)
     if lanes == 1:
         rollouts = "gv_rollout" in MODULES[module]
         most = ROLLOUT_BLOCK if registers is None else min(ROLLOUT_BLOCK, MULTIPROCESSOR // registers // 32 * 32)
-        return Blocks(1, int(given or (most if rollouts else STEP_BLOCK)), spreads=rollouts and given is None)
+        return Blocks(1, int(block_size or (most if rollouts else STEP_BLOCK)), spreads=rollouts and block_size is None)
     if lanes <= 32:
         lanes = 1 << (lanes - 1).bit_length()
-        return Blocks(lanes, min(int(given or 128), 256) // lanes)
-    return Blocks(int(given) if given else -(-min(lanes, max(256, requested)) // 32) * 32, 1)
+        return Blocks(lanes, min(int(block_size or 128), 256) // lanes)
+    return Blocks(int(block_size) if block_size else -(-min(lanes, max(256, requested)) // 32) * 32, 1)
 
 
 def rollout_block(num_worlds: int, most: int, multiprocessors: int) -> int:

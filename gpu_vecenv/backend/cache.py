@@ -37,9 +37,9 @@ def cache_dir() -> Path:
 
 def lasting_dir() -> Path | None:
     """Return ``GPU_VECENV_CACHE_DIR``, else the user's cache folder, made if missing; None if it cannot be made."""
-    given = os.environ.get(VARIABLE)
-    if given:
-        return Path(given)
+    path = os.environ.get(VARIABLE)
+    if path:
+        return Path(path)
     try:
         folder = Path(platformdirs.user_cache_dir("gpu_vecenv"))
         if not folder.is_absolute():  # older platformdirs return "~/.cache" for a user without a home

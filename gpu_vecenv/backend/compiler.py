@@ -37,12 +37,12 @@ def find_compiler() -> list[str] | None:
     Raises:
         CompileError: ``$CXX`` cannot be split into the words of a command.
     """
-    given = os.environ.get("CXX", "")
-    if given.strip():
+    command = os.environ.get("CXX", "")
+    if command.strip():
         try:
-            return shlex.split(given)
+            return shlex.split(command)
         except ValueError as error:
-            raise CompileError(f"CXX must be the command of a C++ compiler, got {given!r}: {error}.") from error
+            raise CompileError(f"CXX must be the command of a C++ compiler, got {command!r}: {error}.") from error
     for name in ("c++", "g++", "clang++"):
         if shutil.which(name):
             return [name]

@@ -34,12 +34,12 @@ def num_threads() -> int:
     Raises:
         ParameterError: the variable is not an integer from 1 to 4096.
     """
-    given = os.environ.get("GPU_VECENV_NUM_THREADS")
-    if given is None:
+    text = os.environ.get("GPU_VECENV_NUM_THREADS")
+    if text is None:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if not re.fullmatch("[1-9][0-9]{0,3}", given) or int(given) > MAX_KERNEL_THREADS:
-        raise ParameterError(f"GPU_VECENV_NUM_THREADS must be an integer from 1 to {MAX_KERNEL_THREADS}, got {given!r}.")
-    return int(given)
+    if not re.fullmatch("[1-9][0-9]{0,3}", text) or int(text) > MAX_KERNEL_THREADS:
+        raise ParameterError(f"GPU_VECENV_NUM_THREADS must be an integer from 1 to {MAX_KERNEL_THREADS}, got {text!r}.")
+    return int(text)
 
 
 def load_kernels(spec: EnvSpec | Program) -> ctypes.CDLL:

@@ -137,8 +137,8 @@ class JaxArrays:
     def adopt(self, array: Any, where: str) -> Any:
         """Return an array of any kind on the device."""
         jax = import_jax()
-        given = array if isinstance(array, jax.Array) else np.asarray(host_array(array, where))
-        return jax.device_put(given, self._place)
+        source = array if isinstance(array, jax.Array) else np.asarray(host_array(array, where))
+        return jax.device_put(source, self._place)
 
 
 def import_jax(caller: str = 'array="jax"') -> Any:

@@ -145,13 +145,13 @@ class TorchMemory:
         make = empty_strided(self._device)
         current = current_device() if on_cuda else lambda: -1
         index = self._device.index if on_cuda else -1  # torch.cuda.device(-1) changes nothing
-        wanted = [(shape, _strides(shape), self._dtypes[dtype]) for shape, dtype in arrays]
+        forms = [(shape, _strides(shape), self._dtypes[dtype]) for shape, dtype in arrays]
 
         def allocate() -> list[Array]:
             if inferring() or current() != index:
                 with torch.inference_mode(False), torch.cuda.device(index):
                     return allocate()
-            return list(starmap(make, wanted))
+            return list(starmap(make, forms))
 
         return allocate
 
@@ -248,8 +248,8 @@ class CupyMemory:
     def adopt(self, array: Array, where: str) -> Array:
         """The array on the device."""
         with self.here():
-            given = array if describe(array).kind == "cupy" else host_array(array, where)
-            return self._cupy.ascontiguousarray(self._cupy.asarray(given))
+            source = array if describe(array).kind == "cupy" else host_array(array, where)
+            return self._cupy.ascontiguousarray(self._cupy.asarray(source))
 
     def address(self, array: Any, /) -> int:
         """Address of the first byte."""

@@ -87,9 +87,9 @@ def subtract() -> Callable[[list[Tensor], Any], None]:
     return _find("torch", "_foreach_sub_", _subtract)
 
 
-def _subtract(tensors: list[Tensor], others: list[Tensor]) -> None:
-    for tensor, other in zip(tensors, others, strict=True):
-        tensor.sub_(other)
+def _subtract(tensors: list[Tensor], subtrahends: list[Tensor]) -> None:
+    for tensor, subtrahend in zip(tensors, subtrahends, strict=True):
+        tensor.sub_(subtrahend)
 
 
 def fused_adam() -> Callable[..., None]:

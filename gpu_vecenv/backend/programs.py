@@ -177,7 +177,7 @@ class Call:
         self.program, self.device, self.args = program, device, program.args.form()
         self._writers = program.writers.setdefault(device, {})
         self._launches: Launches | None = None
-        self._kept = members  # a queued kernel reads arrays before their memory is used again
+        self._members = members  # a queued kernel reads arrays before their memory is used again
         self._write(members)
 
     def set(self, **members: Any) -> None:
@@ -192,7 +192,7 @@ class Call:
             ArrayTypeError, DeviceError: it has another dtype, or is on another device.
         """
         self._write(members)
-        self._kept.update(members)
+        self._members.update(members)
 
     def _write(self, members: dict[str, Any]) -> None:
         names = tuple(members)

@@ -213,7 +213,7 @@ SHUFFLE = Program(
     arguments(
         Array("seed", "uint64", "1", "an order has the seed seed + shuffle + its number"),
         Array("valid", "bool", "size", "the transition counts"),
-        Array("numbers", "int32", "size", "transitions that count, up to and with each; null if all count"),
+        Array("running_count", "int32", "size", "transitions that count, up to and with each; null if all count"),
         Array("chosen", "int32", "size", "the transitions that count", written=True),
         Array("index", "int64", "*orders, minibatches, places", written=True),
         Array("used", "bool", "*orders, minibatches, places", written=True),

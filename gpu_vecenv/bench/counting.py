@@ -77,9 +77,9 @@ def _launches(env: Any) -> Iterator[list[str]]:
     backend = env.worlds.backend
     launch = backend.launch
 
-    def counted(name: str, *rest: Any) -> None:
+    def counted(name: str, *arguments: Any) -> None:
         launched.append(name)
-        launch(name, *rest)
+        launch(name, *arguments)
 
     with patch.object(backend, "launch", counted):
         yield launched

@@ -75,7 +75,7 @@ class Peers:
             number = process.request_subject(way)
         except Exception as error:
             return _failure(error)
-        return lambda: process.made(number)
+        return lambda: process.receive_subject(number)
 
 
 def _outcome(wait: Maker) -> Maker:

@@ -32,19 +32,19 @@ class LazyEnv:
 
     def __init__(self, case: Case, device: str) -> None:
         self._case, self.device = case, device
-        self._made: tuple[Any, dict[str, Any]] | None = None
+        self._env_and_facts: tuple[Any, dict[str, Any]] | None = None
 
     def get(self) -> tuple[Any, dict[str, Any]]:
         """Return the env, made with ``copy=False``, and its facts."""
-        if self._made is None:
-            self._made = prepare(self._case, self.device, copy=False)
-        return self._made
+        if self._env_and_facts is None:
+            self._env_and_facts = prepare(self._case, self.device, copy=False)
+        return self._env_and_facts
 
     def close(self) -> None:
         """Close the env, if it has been made."""
-        if self._made is not None:
-            self._made[0].close()
-            self._made = None
+        if self._env_and_facts is not None:
+            self._env_and_facts[0].close()
+            self._env_and_facts = None
 
 
 def _rollout(shared: LazyEnv, is_random: bool, stored: bool = True) -> Subject:

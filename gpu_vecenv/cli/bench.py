@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -112,22 +112,19 @@ def bench(
     detail: Callable[[str], None] = (lambda text: None) if quick else console.print
     detail(f"floors of {device}")
     floors = measure_floors(device, rounds, seconds)
-    installed_peers = _installed_peers(device, warpdrive, purejaxrl)
-    facts = _facts(device, installed_peers) | _identify("warpdrive", warpdrive) | _identify("purejaxrl", purejaxrl)
+    libraries = _installed_peers(device, warpdrive, purejaxrl)
+    facts = _facts(device, libraries) | _identify("warpdrive", warpdrive) | _identify("purejaxrl", purejaxrl)
     head = {"benchmark": "bench", "command": command, "torch_threads": threads, "rounds": rounds, "sample_s": seconds}
     results = Results(out, head | facts | {"clocks_before": clocks(device), "floors": floors})
-    with closing(installed_peers):
-        peer_modes = [mode for mode in (("env",) if quick else PEER_MODES) if mode in modes]
-        cases_by_mode = {mode: groups(mode, kind, device, envs, sizes, cases, quick) for mode in peer_modes}
-        stepped = [case for case, _ in cases_by_mode.get("env", [])]
-        compared = [case for chosen in cases_by_mode.values() for case, _ in chosen]
-        console.print(f"preparing kernels{f', and other libraries for {len(compared)} cases' if peers else ''}")
-        installed_peers.prepare(compared if peers else [], lambda: compile_kernels(stepped, device))
-        for mode in modes:
-            for case, ways in groups(mode, kind, device, envs, sizes, cases, quick):
+    cases_by_mode = {mode: groups(mode, kind, device, envs, sizes, cases, quick) for mode in modes}
+    with closing(libraries):
+        peer_modes = () if not peers else ("env",) if quick else PEER_MODES
+        _prepare(cases_by_mode, libraries, peer_modes, device, console)
+        for mode, mode_cases in cases_by_mode.items():
+            for case, ways in mode_cases:
                 name = quick_run.named(mode, case) if quick else f"{mode}  {case.name}"
                 console.print(f"[dim]{time.perf_counter() - start:5.0f} s[/dim]  {name}")
-                peer_ways = installed_peers.ways(case) if mode in PEER_MODES else []
+                peer_ways = libraries.ways(case) if mode in PEER_MODES else []
                 host_probes = env_only.host_probes(case, device) if mode == "env" and not quick else {}
                 rows = measure(case, mode, ways, device, floors, *samples(case, mode, rounds, seconds), peer_ways, host_probes)
                 results.add(rows, wall_s=time.perf_counter() - start)
@@ -138,6 +135,17 @@ def bench(
         print_table(console, results.rows, _processor(facts["machine"]))
     if out is not None:
         console.print(f"{len(results.rows)} rows in {out}, {time.perf_counter() - start:.0f} s")
+
+
+def _prepare(
+    cases_by_mode: Mapping[str, Sequence[tuple[Case, dict[str, Maker]]]], libraries: Peers, peer_modes: Sequence[str],
+    device: str, console: Console,
+) -> None:  # fmt: skip
+    """Compile kernels, while other libraries make what they run in the cases of some modes."""
+    compared = [case for mode, cases in cases_by_mode.items() if mode in peer_modes for case, _ in cases]
+    stepped = [case for case, _ in cases_by_mode.get("env", [])]
+    console.print(f"preparing kernels{f', and other libraries for {len(compared)} cases' if peer_modes else ''}")
+    libraries.prepare(compared, lambda: compile_kernels(stepped, device))
 
 
 def _use(device: str, threads: int) -> None:
@@ -276,6 +284,6 @@ def default_file(modes: Sequence[str], kind: str) -> Path:
 def _require_defaults(options: dict[str, Any]) -> None:
     """Refuse options that ``--quick`` fixes."""
     defaults = inspect.signature(bench).parameters
-    given = [f"--{name}" for name in FIXED if options[name] != defaults[name].default]
-    if given:
-        raise ParameterError(f"expected --quick without --{', --'.join(FIXED)}, which it sets; got {', '.join(given)}.")
+    changed = [f"--{name}" for name in FIXED if options[name] != defaults[name].default]
+    if changed:
+        raise ParameterError(f"expected --quick without --{', --'.join(FIXED)}, which it sets; got {', '.join(changed)}.")

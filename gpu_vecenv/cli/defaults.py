@@ -38,8 +38,8 @@ def by_algorithm(*path: str) -> str:
     def defaults(algorithm: str) -> str:
         return by_env(lambda preset: _get(preset.of(algorithm), path))
 
-    usual, others = defaults("ppo"), {name: defaults(name) for name in built_in()}
-    return "; ".join([usual, *(f"with {name}: {text}" for name, text in others.items() if text != usual)])
+    usual, by_name = defaults("ppo"), {name: defaults(name) for name in built_in()}
+    return "; ".join([usual, *(f"with {name}: {text}" for name, text in by_name.items() if text != usual)])
 
 
 def by_env(value_of: Callable[[Preset], object]) -> str:

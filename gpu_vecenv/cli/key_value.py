@@ -52,5 +52,5 @@ def parse_settings(words: Iterable[str], option: str) -> dict[str, Any]:
 def require_within(option: str, value: int, low: int, high: int | None = None) -> None:
     """Raise ConfigError unless ``low <= value <= high``; None means no upper limit."""
     if value < low or (high is not None and value > high):
-        wanted = f"an integer >= {low}" if high is None else f"an integer from {low} to {high}"
-        raise ConfigError(f"{option}: expected {wanted}, got {value}")
+        expected = f"an integer >= {low}" if high is None else f"an integer from {low} to {high}"
+        raise ConfigError(f"{option}: expected {expected}, got {value}")

@@ -41,15 +41,15 @@ def train_seeds(config: TrainConfig, seeds: int, at_once: int | None) -> dict[st
     return train_many(configs, config.out, at_once=_at_once(at_once))
 
 
-def resume_seeds(folder: str, given: Mapping[str, Any], at_once: int | None) -> dict[str, RunResult]:
+def resume_seeds(folder: str, options: Mapping[str, Any], at_once: int | None) -> dict[str, RunResult]:
     """Go on with the runs in a folder; for errors see ``resume_many()``."""
-    return resume_many(folder, at_once=_at_once(at_once), **given)
+    return resume_many(folder, at_once=_at_once(at_once), **options)
 
 
-def _at_once(given: int | None) -> int:
-    if given is not None:
-        require_within("--at-once", given, 1, MAX_AT_ONCE)
-    return AT_ONCE if given is None else given
+def _at_once(at_once: int | None) -> int:
+    if at_once is not None:
+        require_within("--at-once", at_once, 1, MAX_AT_ONCE)
+    return AT_ONCE if at_once is None else at_once
 
 
 def print_returns(results: Mapping[str, RunResult]) -> None:

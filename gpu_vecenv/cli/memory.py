@@ -77,13 +77,13 @@ def memory(
     _print(env_id, layout, worlds, needs, device)
 
 
-def _of_training(env_id: str, given: Mapping[str, object], device: str) -> tuple[int, Layout, dict[str, int]]:
+def _of_training(env_id: str, options: Mapping[str, object], device: str) -> tuple[int, Layout, dict[str, int]]:
     """Return the worlds of a training run, the layout of its env, and the bytes that the run takes by purpose."""
     from gpu_vecenv.train.config import TrainConfig, resolve
     from gpu_vecenv.train.runner.executor import require_gpu
     from gpu_vecenv.train.runner.memory import training_needs
 
-    config = resolve(TrainConfig.from_options({"env_id": env_id, **given}))
+    config = resolve(TrainConfig.from_options({"env_id": env_id, **options}))
     with contextlib.closing(make_env(dataclasses.replace(config, device="cpu"), 1)) as small_env:
         layout = small_env.layout
     require_gpu(config, torch.device(device))

@@ -104,14 +104,14 @@ def given_options(*groups: RunOptions | LearningOptions) -> dict[str, Any]:
     return options
 
 
-def with_file(given: Mapping[str, Any], file: Path | None) -> dict[str, Any]:
+def with_file(options: Mapping[str, Any], file: Path | None) -> dict[str, Any]:
     """Return the options in a YAML file with those given in their place; dicts are merged.
 
     Raises:
         ConfigError: the file is no YAML.
         OSError: the file cannot be read.
     """
-    return dict(given) if file is None else _merged(read_yaml(file), given)
+    return dict(options) if file is None else _merged(read_yaml(file), options)
 
 
 def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:

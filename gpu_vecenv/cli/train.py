@@ -60,25 +60,25 @@ def train(
     from gpu_vecenv.train.runner.trainer import Trainer
 
     import_modules(modules)
-    given = given_options(options, learning)
+    settings = given_options(options, learning)
     left_out = say_left_out()
     if resume:
-        folder = _resumed_folder(env_id, config, seeds, given)
+        folder = _resumed_folder(env_id, config, seeds, settings)
         if many.holds_runs(folder):
-            return _finish(folder, many.resume_seeds(folder, given, at_once), left_out)
+            return _finish(folder, many.resume_seeds(folder, settings, at_once), left_out)
     else:
-        given = with_file(given if env_id is None else {"env_id": env_id, **given}, config)
-        if not given.get("env_id"):
-            raise ConfigError(f"expected an env id, such as WarpTag-v0, or a --config with one, got {given.get('env_id')!r}")
-        if given.get("out") is None:
-            given["out"] = f"runs/{given['env_id']}"
+        settings = with_file(settings if env_id is None else {"env_id": env_id, **settings}, config)
+        if not settings.get("env_id"):
+            raise ConfigError(f"expected an env id, such as WarpTag-v0, or a --config with one, got {settings.get('env_id')!r}")
+        if settings.get("out") is None:
+            settings["out"] = f"runs/{settings['env_id']}"
         if seeds is not None:
-            return _finish(given["out"], many.train_seeds(TrainConfig.from_options(given), seeds, at_once), left_out)
-    of_algorithm = str(given.get("algorithm", "")).rpartition(":")[0]
+            return _finish(settings["out"], many.train_seeds(TrainConfig.from_options(settings), seeds, at_once), left_out)
+    of_algorithm = str(settings.get("algorithm", "")).rpartition(":")[0]
     if at_once is not None:
         raise ConfigError(f"--at-once: expected it with several runs, as by --seeds, got one run and {at_once}")
     with Progress(sys.stdout, task="making the env, its kernels and the policies"):
-        trainer = Trainer.resume(folder, **given) if resume else Trainer(TrainConfig.from_options(given))
+        trainer = Trainer.resume(folder, **settings) if resume else Trainer(TrainConfig.from_options(settings))
     with contextlib.closing(trainer):
         trainer.train()
     show_run(trainer, left_out, [of_algorithm, *modules])
@@ -155,23 +155,23 @@ def _finish(folder: str, results: Mapping[str, RunResult], left_out: Container[s
     many.raise_failures(results)
 
 
-def _resumed_folder(env_id: str | None, config: Path | None, seeds: int | None, given: dict[str, Any]) -> str:
+def _resumed_folder(env_id: str | None, config: Path | None, seeds: int | None, settings: dict[str, Any]) -> str:
     """Return the folder of the run or the runs to resume, and remove it from the options that are given."""
     from gpu_vecenv.train.run_folder.checkpoint import load_checkpoint, saved_config
     from gpu_vecenv.train.runner.build import import_modules
 
-    fixed = [name for name in given if name not in RESUMABLE]
+    fixed = [name for name in settings if name not in RESUMABLE]
     fixed += [name for name, value in (("config", config), ("seeds", seeds)) if value is not None]
     if fixed:
         raise ConfigError(
             f"--resume: expected no other options than {', '.join(map(option_name, RESUMABLE))} and --modules, "
             f"got {', '.join(map(option_name, fixed))}"
         )
-    if env_id is None and "out" not in given:
+    if env_id is None and "out" not in settings:
         raise ConfigError("--resume: expected the run's env id or --out, got none")
     if env_id is not None and ":" in env_id:  # the module name comes from the user, not from the checkpoint
         import_modules([env_id.rpartition(":")[0]])
-    folder = str(given.pop("out", f"runs/{env_id}"))
+    folder = str(settings.pop("out", f"runs/{env_id}"))
     run_env_id = many.env_id_of(folder) if many.holds_runs(folder) else saved_config(folder, load_checkpoint(folder)).env_id
     if env_id is not None and run_env_id.rpartition(":")[2] != env_id.rpartition(":")[2]:
         raise ConfigError(f"--resume: expected {run_env_id}, the env of the run in {folder}, got {env_id}")

@@ -128,10 +128,10 @@ def _encode(command: list[str], frames: Iterator[np.ndarray], path: Path) -> Non
 
 def _write_frame(pipe: io.FileIO, frame: np.ndarray) -> bool:
     """Write a frame; return False if the encoder has closed the pipe."""
-    rest = frame.reshape(-1).data
+    unwritten = frame.reshape(-1).data
     try:
-        while rest:
-            rest = rest[pipe.write(rest) :]
+        while unwritten:
+            unwritten = unwritten[pipe.write(unwritten) :]
     except BrokenPipeError:
         return False
     return True

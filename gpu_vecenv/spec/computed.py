@@ -152,18 +152,18 @@ def bounds_of(where: str, low: Any, high: Any) -> tuple[float, float]:
     return bounds[0], bounds[1]
 
 
-def real_array(where: str, given: Any) -> np.ndarray:
+def real_array(where: str, returned: Any) -> np.ndarray:
     """Return real numbers that a function of a spec returned: a number, nested lists, or an array of any kind.
 
     Raises:
         SpecError: other values, or lists of unequal lengths.
         ArrayTypeError, DeviceError: an array of values that cannot be read.
     """
-    given = host_array(given, where)
+    returned = host_array(returned, where)
     try:
-        values = np.asarray(given)
+        values = np.asarray(returned)
     except ValueError as error:  # lists of unequal lengths
-        raise SpecError(f"{where} must be real numbers, got {abbreviated(given)}.") from error
+        raise SpecError(f"{where} must be real numbers, got {abbreviated(returned)}.") from error
     real = values.dtype.kind in "biuf" or values.dtype.kind == "O" and all(isinstance(one, Real) for one in values.flat)
-    require_part(real, where, "real numbers", given)
+    require_part(real, where, "real numbers", returned)
     return values

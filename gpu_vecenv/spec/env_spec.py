@@ -137,8 +137,8 @@ class EnvSpec:
         """The state fields, and one for each metric."""
         return self.state + tuple(metric.field for metric in self.metrics)
 
-    def resolve(self, given: Mapping[str, Any]) -> Params:
-        """Return all parameters: those of ``given``, checked and converted, and defaults for the rest.
+    def resolve(self, values: Mapping[str, Any]) -> Params:
+        """Return all parameters: those of ``values``, checked and converted, and defaults for the rest.
 
         Raises:
             UnknownParameterError: a name that the env does not have.
@@ -146,7 +146,7 @@ class EnvSpec:
             SpecError: a default or ``check`` raised an error that is none of this package, or ``check`` returned a value.
         """
         known = {param.name: param for param in self.params}
-        for name in given:
+        for name in values:
             if name not in known:
                 close = difflib.get_close_matches(name, known, n=1)
                 hint = f" Did you mean {close[0]!r}?" if close else ""
@@ -159,7 +159,7 @@ class EnvSpec:
             default = param.default
             if callable(default):
                 default = called(f"{self.name}: parameter {name!r}: default", default, params)
-            params[name] = convert(self.name, param, given.get(name, default))
+            params[name] = convert(self.name, param, values.get(name, default))
         resolved = MappingProxyType(params)
         returned = called(f"{self.name}: check", self.check, resolved)
         require_part(returned is None, f"{self.name}: the result of check", "None; it raises ParameterError to refuse", returned)

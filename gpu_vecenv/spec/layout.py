@@ -106,10 +106,7 @@ class Layout:
         Raises:
             SpecError: not 1 to ``MAX_LANES``.
         """
-        if self.spec.lanes is None:
-            return 1
-        where = f"{self.spec.name}: lanes"
-        return whole_in(where, called(where, self.spec.lanes, self.params), 1, MAX_LANES)
+        return self._requested("lanes", self.spec.lanes, 1, MAX_LANES) or 1
 
     @cached_property
     def requested_registers(self) -> int | None:
@@ -118,10 +115,7 @@ class Layout:
         Raises:
             SpecError: not ``MIN_REGISTERS`` to ``MAX_REGISTERS``.
         """
-        if self.spec.registers is None:
-            return None
-        where = f"{self.spec.name}: registers"
-        return whole_in(where, called(where, self.spec.registers, self.params), MIN_REGISTERS, MAX_REGISTERS)
+        return self._requested("registers", self.spec.registers, MIN_REGISTERS, MAX_REGISTERS)
 
     @cached_property
     def requested_scratch(self) -> int:
@@ -130,10 +124,13 @@ class Layout:
         Raises:
             SpecError: not 0 to ``MAX_SCRATCH``.
         """
-        if self.spec.scratch is None:
-            return 1
-        where = f"{self.spec.name}: scratch"
-        return whole_in(where, called(where, self.spec.scratch, self.params), 0, MAX_SCRATCH)
+        floats = self._requested("scratch", self.spec.scratch, 0, MAX_SCRATCH)
+        return 1 if floats is None else floats
+
+    def _requested(self, part: str, request: Callable[[Params], int] | None, low: int, high: int) -> int | None:
+        """Return a number that the spec computes from the parameters; None without a request."""
+        where = f"{self.spec.name}: {part}"
+        return None if request is None else whole_in(where, called(where, request, self.params), low, high)
 
     @cached_property
     def by_role(self) -> bool:
@@ -237,26 +234,26 @@ class Layout:
         if declared.dtype in ("float32", "float64"):
             return self._finite(declared, part, values)
         where = f"{self.spec.name}: {part}"
-        given = real_array(where, called(where, values, self.params))
+        array = real_array(where, called(where, values, self.params))
         bounds = np.iinfo(declared.dtype)
-        if given.dtype.kind not in "biu" or given.size and not (bounds.min <= given.min() and given.max() <= bounds.max):
-            got = given.dtype if given.dtype.kind not in "biu" else f"{given.min()} to {given.max()}"
+        if array.dtype.kind not in "biu" or array.size and not (bounds.min <= array.min() and array.max() <= bounds.max):
+            got = array.dtype if array.dtype.kind not in "biu" else f"{array.min()} to {array.max()}"
             raise SpecError(f"{where} must hold integers from {bounds.min} to {bounds.max} ({declared.dtype}), got {got}.")
-        return given.astype(declared.dtype)
+        return array.astype(declared.dtype)
 
     def _finite(self, declared: Constant | Table, part: str, values: Callable[[Params], Any]) -> np.ndarray:
         """Compute floats from the parameters. Kernels convert some to indices, so all must be finite."""
         where, what, dtype = f"{self.spec.name}: {part}", f"{declared.name} ({declared.doc})", declared.dtype
         try:
             with np.errstate(all="ignore"):
-                given = called(where, values, self.params)
+                computed = called(where, values, self.params)
         except SpecError as error:
             if not isinstance(error.__cause__, ArithmeticError | ValueError):
                 raise
             raise ParameterError(self._infinite(what, dtype, f"raise {abbreviated(error.__cause__)}")) from error.__cause__
         try:
             with np.errstate(all="ignore"):
-                floats = real_array(where, given).astype(dtype)
+                floats = real_array(where, computed).astype(dtype)
         except OverflowError as error:  # an integer beyond all floats
             raise ParameterError(self._infinite(what, dtype, "give an integer that is too large")) from error
         infinite = floats[~np.isfinite(floats)]
@@ -264,8 +261,8 @@ class Layout:
             raise ParameterError(self._infinite(what, dtype, f"give {infinite.flat[0]}"))
         return floats
 
-    def _infinite(self, what: str, dtype: str, given: str) -> str:
-        must = f"{what} must be finite in {dtype}, and these parameters {given}"
+    def _infinite(self, what: str, dtype: str, outcome: str) -> str:
+        must = f"{what} must be finite in {dtype}, and these parameters {outcome}"
         return f"{self.spec.name}: {must}; give values nearer to their defaults."
 
     @cached_property

@@ -108,22 +108,68 @@ def struct_members(spec: EnvSpec) -> tuple[Member, ...]:
     They are in the order in which a step reads them, with rarely read ones last. On CUDA the struct is constant memory, which is
     not cached when a kernel starts, so a step waits for each cache line that it reads.
     """
-    fields = [(f.name, f.dtype, f"[worlds{''.join(f', {n}' for n in f.extents)}] {f.doc}; {f.unit}")
-              for f in spec.all_state + WORLD_STATE]
-    always = [("may_be_finished", "int32", "[1] 1 if worlds may be finished in same-step mode, after a caller set such a state")]
-    always += [field for field in fields if field[0] == "t"]
-    always += [field for field in fields if field[0] not in ("t", *SELDOM_READ)]
-    always += [
+    rows = []
+    for role in spec.roles:
+        rows.append(Member(f"{role.name}_row", "gv_i64", "int64", "first row of the role"))
+        rows.append(Member(f"{role.name}_stride", "gv_i64", "int64", "rows from one world to the next"))
+    prefixes = [role.prefix for role in spec.groups]
+    return (  # members of 4 bytes come in pairs or after all of 8 bytes, so that the struct has no padding
+        Member("num_worlds", "gv_i32", "int32", "worlds in this launch"),
+        *(Member(f"{prefix}action_type", "gv_i32", "int32", "type of entries: bytes, -1 for int8") for prefix in prefixes),
+        Member("autoreset", "gv_i32", "int32", "GV_NEXT_STEP, GV_SAME_STEP or GV_DISABLED"),
+        Member("agents_view", "gv_i32", "int32", "1 if flags are written to every agent's row, 0 if to the world's"),
+        *([Member("unused", "gv_i32", "int32", "fills the pair")] if len(prefixes) % 2 == 0 else []),
+        *(Member(f"{prefix}action", "const void*", "uint64", "rows of indices or of float32") for prefix in prefixes),
+        *(Member(name, f"{C_TYPES[dtype]}*", "uint64", doc) for name, dtype, doc in _read_by_every_step(spec)),
+        *rows,
+        *(Member(name, f"{C_TYPES[dtype]}*", "uint64", doc) for name, dtype, doc in _read_seldom(spec)),
+        *(
+            Member(f"{prefix}action_stride", "gv_i64", "int64", "bytes from the actions of one step of a rollout to the next")
+            for prefix in prefixes
+        ),
+        Member("fork_seed", "gv_u64", "uint64", "seed of copies with random numbers of their own"),
+        *_scalars(spec),
+        Member("num_agents", "gv_i32", "int32", "agents in a world"),
+        *(
+            Member(f"{role.prefix}{name}", "gv_i32", "int32", doc)
+            for role in spec.groups
+            for name, doc in group_sizes(role).items()
+        ),
+        Member("num_steps", "gv_i32", "int32", "steps of a rollout"),
+        Member("fork_world", "gv_i32", "int32", "number of world 0 among those copies; -1 for copies that keep the random key"),
+    )
+
+
+def _fields(spec: EnvSpec) -> list[tuple[str, str, str]]:
+    """Return name, dtype and meaning of the arrays of the state."""
+    return [
+        (f.name, f.dtype, f"[worlds{''.join(f', {n}' for n in f.extents)}] {f.doc}; {f.unit}")
+        for f in spec.all_state + WORLD_STATE
+    ]
+
+
+def _read_by_every_step(spec: EnvSpec) -> list[tuple[str, str, str]]:
+    """Return name, dtype and meaning of the arrays that every step may read."""
+    fields = _fields(spec)
+    arrays = [("may_be_finished", "int32", "[1] 1 if worlds may be finished in same-step mode, after a caller set such a state")]
+    arrays += [field for field in fields if field[0] == "t"]
+    arrays += [field for field in fields if field[0] not in ("t", *SELDOM_READ)]
+    arrays += [
         ("shared_key", "uint64", "[2] seed that all worlds share, and world_id of world 0; world_id 2^31 if they share none"),
         ("reset_bounds", "float32", "reset options in the order of the spec"),
         ("pool_size", "int32", "[1] entries of the reset pool; -1 if it was taken away; 0 if no world ever started from one"),
     ]
-    always += [(name, dtype, "output rows") for name, dtype in output_members(spec).items()]
-    always += [(t.name, t.dtype, f"{t.doc}; {t.unit}") for t in spec.tables]
-    always += [(w.name, w.dtype, f"[worlds, ...] {w.doc}") for w in spec.workspaces]
-    seldom = [field for field in fields if field[0] in SELDOM_READ]
-    seldom += [(f"{p.name}_by_world", str(p.dtype), f"[worlds] {p.doc}, or null; {p.unit}") for p in spec.params if p.per_world]
-    seldom += [
+    arrays += [(name, dtype, "output rows") for name, dtype in output_members(spec).items()]
+    arrays += [(t.name, t.dtype, f"{t.doc}; {t.unit}") for t in spec.tables]
+    arrays += [(w.name, w.dtype, f"[worlds, ...] {w.doc}") for w in spec.workspaces]
+    return arrays
+
+
+def _read_seldom(spec: EnvSpec) -> list[tuple[str, str, str]]:
+    """Return name, dtype and meaning of the arrays that few steps read."""
+    arrays = [field for field in _fields(spec) if field[0] in SELDOM_READ]
+    arrays += [(f"{p.name}_by_world", str(p.dtype), f"[worlds] {p.doc}, or null; {p.unit}") for p in spec.params if p.per_world]
+    arrays += [
         ("reset_mask", "uint8", "[worlds] worlds to reset, null for all"),
         ("invalid_actions", "int32", "number of invalid actions so far"),
         *(
@@ -135,40 +181,15 @@ def struct_members(spec: EnvSpec) -> tuple[Member, ...]:
         ("copy_fields", "uint64", "addresses of the arrays that worlds are copied from, in the order of the state"),
         ("copy_source", "int32", "[worlds] world to copy into this one, -1 for none"),
     ]
-    rows = []
-    for role in spec.roles:
-        rows.append(Member(f"{role.name}_row", "gv_i64", "int64", "first row of the role"))
-        rows.append(Member(f"{role.name}_stride", "gv_i64", "int64", "rows from one world to the next"))
-    prefixes = [role.prefix for role in spec.groups]
+    return arrays
+
+
+def _scalars(spec: EnvSpec) -> list[Member]:
+    """Return the parameters, constants and lengths of axes, those of 8 bytes first."""
+    declared: tuple[Param | Constant, ...] = (*spec.kernel_params, *spec.constants)
     scalars = []
-    given: tuple[Param | Constant, ...] = (*spec.kernel_params, *spec.constants)
-    for number in given:
+    for number in declared:
         dtype = "int32" if number.dtype == "bool" else str(number.dtype)
         scalars.append(Member(number.name, C_TYPES[dtype], dtype, f"{number.doc}; {number.unit}"))
     scalars += [Member(name, "gv_i32", "int32", f"length of an axis of {f.name}") for f in spec.state for name in f.axes]
-    scalars.sort(key=lambda number: number.dtype not in ("float64", "int64"))
-    return (  # members of 4 bytes come in pairs or after all of 8 bytes, so that the struct has no padding
-        Member("num_worlds", "gv_i32", "int32", "worlds in this launch"),
-        *(Member(f"{prefix}action_type", "gv_i32", "int32", "type of entries: bytes, -1 for int8") for prefix in prefixes),
-        Member("autoreset", "gv_i32", "int32", "GV_NEXT_STEP, GV_SAME_STEP or GV_DISABLED"),
-        Member("agents_view", "gv_i32", "int32", "1 if flags are written to every agent's row, 0 if to the world's"),
-        *([Member("unused", "gv_i32", "int32", "fills the pair")] if len(prefixes) % 2 == 0 else []),
-        *(Member(f"{prefix}action", "const void*", "uint64", "rows of indices or of float32") for prefix in prefixes),
-        *(Member(name, f"{C_TYPES[dtype]}*", "uint64", doc) for name, dtype, doc in always),
-        *rows,
-        *(Member(name, f"{C_TYPES[dtype]}*", "uint64", doc) for name, dtype, doc in seldom),
-        *(
-            Member(f"{prefix}action_stride", "gv_i64", "int64", "bytes from the actions of one step of a rollout to the next")
-            for prefix in prefixes
-        ),
-        Member("fork_seed", "gv_u64", "uint64", "seed of copies with random numbers of their own"),
-        *scalars,
-        Member("num_agents", "gv_i32", "int32", "agents in a world"),
-        *(
-            Member(f"{role.prefix}{name}", "gv_i32", "int32", doc)
-            for role in spec.groups
-            for name, doc in group_sizes(role).items()
-        ),
-        Member("num_steps", "gv_i32", "int32", "steps of a rollout"),
-        Member("fork_world", "gv_i32", "int32", "number of world 0 among those copies; -1 for copies that keep the random key"),
-    )
+    return sorted(scalars, key=lambda number: number.dtype not in ("float64", "int64"))

@@ -193,13 +193,13 @@ def list_array(value: Any, dtype: str, where: str) -> np.ndarray:
     try:
         if isinstance(value, list | tuple) and any(isinstance(one, np.ma.MaskedArray) for one in value):
             raise ArrayTypeError(f"{where} must be {dtype} without a mask, got {type(value).__name__} of arrays with one.")
-        given = np.array(value, object)
-        for one in given.flat:
+        nested = np.array(value, object)
+        for one in nested.flat:
             python_numbers.append(read(one))
             if python_numbers[-1] is None:
                 raise ArrayTypeError(f"{where} must be {dtype}, got {type(value).__name__} with {abbreviated(one)}.")
         with np.errstate(over="raise"):  # ``numbers`` are Python's, because NumPy's integers would wrap around
-            return np.array(python_numbers, dtype).reshape(given.shape)
+            return np.array(python_numbers, dtype).reshape(nested.shape)
     except (ValueError, OverflowError, FloatingPointError) as error:
         raise ArrayTypeError(f"{where} must be {dtype}, got {type(value).__name__} that {dtype} cannot hold: {error}.") from error
 

@@ -234,7 +234,7 @@ def test_a_jax_env_copies_nothing_to_the_host(jnp):
         for action in given[1:]:
             out = env.step(action)
             assert all(isinstance(array, jax.Array) and array.devices() == given[0].devices() for array in arrays(out))
-            assert address(out[0]) == env.worlds.outputs.last_kept()[0].data_ptr()
+            assert address(out[0]) == env.worlds.outputs.last_carried()[0].data_ptr()
             kept.append(out[0])
     for obs, then in zip(kept, expected, strict=True):
         np.testing.assert_array_equal(np.asarray(obs), then)

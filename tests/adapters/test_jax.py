@@ -82,7 +82,7 @@ def test_jax_has_the_memory_that_the_kernel_wrote():
     obs, _ = env.reset(seed=0)
     for action in random_actions(env, 5):
         obs, *_ = env.step(jnp.asarray(action))
-        assert obs.unsafe_buffer_pointer() == env.worlds.outputs.last_kept()[0].data_ptr()
+        assert obs.unsafe_buffer_pointer() == env.worlds.outputs.last_carried()[0].data_ptr()
 
 
 @pytest.mark.works("JAX", 'array="jax": arrays never change, also while JAX still computes with arrays that were dropped')

@@ -251,7 +251,7 @@ def test_an_interrupted_run_writes_the_rows_measured_so_far(tmp_path, monkeypatc
     def stopped(*given, **more):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("gpu_vecenv.bench.inference.ways", stopped)
+    monkeypatch.setattr("gpu_vecenv.bench.inference.ways", lambda *given: {"python": stopped})
     out = tmp_path / "bench.json"
     words = ["--envs", "cartpole", "--sizes", "4", "--modes", "env", "inference", "--no-peers", "--out", str(out)]
     assert main(["bench", *SMALL, *words]) == 130

@@ -112,7 +112,7 @@ def test_a_stale_table_is_found_and_rewritten(tmp_path, monkeypatch, capsys):
     assert main([]) == 0 and page.read_text().startswith(f"before\n{START}\n| library |")
     assert main(["--check"]) == 0
     assert main(["--wrong"]) == 2
-    assert capsys.readouterr().out == f"stale: {page}\n" * 2
+    assert capsys.readouterr().out == f"stale: {page.name}\n" * 2
 
 
 def test_a_missing_library_and_a_failing_example_are_recorded():

@@ -109,7 +109,7 @@ class Recorder:
         sizes = {f.name: _bytes(layout.state_shape(f, env.num_worlds), f.dtype) for f in layout.state}
         sizes |= {name: values.nbytes for name, values in layout.tables.items()}
         sizes |= {name: env.num_worlds * _bytes(shape, dtype) for name, (shape, dtype, _) in layout.workspaces.items()}
-        sizes |= {previous_member(name): _bytes(results.shapes[name], dtype_of(name)) for name in results.kept}
+        sizes |= {previous_member(name): _bytes(results.shapes[name], dtype_of(name)) for name in results.carried}
         sizes |= {f"{param.name}_by_world": 4 * env.num_worlds for param in env.env_spec.params}
         for group in layout.groups:
             of_entries = {"action_choices": 4, "action_bounds": 8, "mask_starts": 4}

@@ -135,7 +135,7 @@ def test_a_checkpoint_holds_what_the_env_wrote(quiet):
     trainer.parts.collector.collect()
     slabs = trainer.parts.rollout.groups[0]
     held = {name: slab[-1].clone() for name, slab in (("effects", slabs.effects), ("mask", slabs.env_mask)) if slab is not None}
-    kept = slabs.kept()
+    kept = slabs.last()
     assert set(kept) == {"obs", *held} and not held["effects"].all()
     masks = []
     for spoil in (False, True):

@@ -13,7 +13,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
-from tools.docs.generated import table, with_block  # noqa: E402
+from tools.docs.generated import table, update_page, with_block  # noqa: E402
 
 COMMAND = "python tools/docs/adapter_table.py"
 DOCUMENT = ROOT / "docs" / "adapters" / "index.md"
@@ -64,17 +64,17 @@ def figure(row: dict[str, Any]) -> str:
 
 def rows_of(speed: dict[str, Any], library: str, path: str) -> dict[str, dict[str, Any]]:
     """Recorded row of a library's path by device."""
-    found = {device: [r for r in run["rows"] if (r["library"], r["path"]) == (library, path)]
+    by_device = {device: [r for r in run["rows"] if (r["library"], r["path"]) == (library, path)]
              for device, run in speed["devices"].items()}  # fmt: skip
-    return {device: rows[0] for device, rows in found.items() if rows}
+    return {device: rows[0] for device, rows in by_device.items() if rows}
 
 
 def versions(support: dict[str, Any], speed: dict[str, Any], library: str) -> list[str]:
     """Every version of a library that was tested or measured."""
     measured = [row for path in ("numpy", "device") for row in rows_of(speed, library, path).values()]
-    found = {row["version"] for row in measured if "version" in row}
-    found |= {support[library]["version"]} if library in support else set()
-    return [f"torch {one}" if library in FILES else one for one in sorted(found)]
+    tested = {row["version"] for row in measured if "version" in row}
+    tested |= {support[library]["version"]} if library in support else set()
+    return [f"torch {version}" if library in FILES else version for version in sorted(tested)]
 
 
 def library_row(support: dict[str, Any], speed: dict[str, Any], library: str) -> list[str]:
@@ -114,16 +114,7 @@ def current_text() -> str:
 
 def main(arguments: list[str]) -> int:
     """Update the page, or only say that it is out of date; returns the exit status."""
-    if arguments not in ([], ["--check"]):
-        print("usage: adapter_table.py [--check]", file=sys.stderr)
-        return 2
-    text = current_text()
-    stale = DOCUMENT.read_text() != text
-    if stale:
-        print(f"stale: {DOCUMENT}")
-        if not arguments:
-            DOCUMENT.write_text(text)
-    return 1 if arguments and stale else 0
+    return update_page(DOCUMENT, current_text(), arguments)
 
 
 if __name__ == "__main__":

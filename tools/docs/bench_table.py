@@ -84,8 +84,8 @@ def by_case(rows: list[Row], mode: str) -> dict[Key, list[Row]]:
 
 def good(rows: list[Row], ours: bool) -> list[Row]:
     """Rows that were measured without an error, of this library or of other libraries, fastest first."""
-    found = [row for row in rows if (row["library"] == OURS) == ours and "median_s" in row]
-    return sorted(found, key=lambda row: -row["env_steps_per_s"])
+    measured = [row for row in rows if (row["library"] == OURS) == ours and "median_s" in row]
+    return sorted(measured, key=lambda row: -row["env_steps_per_s"])
 
 
 def speed(row: Row) -> str:
@@ -142,12 +142,12 @@ def host_table(cases: dict[Key, list[Row]]) -> str:
     for (name, worlds), rows in cases.items():
         ours = {row["path"]: row for row in good(rows, True)}
         if {"python_copy_false", "python_copy_true"} <= ours.keys() and "bare_launch_s" in ours["python_copy_false"]:
-            kept = ours["python_copy_false"]
+            persistent = ours["python_copy_false"]
             stepped = [cost(ours.get(f"python_{how}", {})) for how in ("copy_false", "bind", "copy_true")]
-            times = (kept.get(name) for name in ("bare_launch_s", "fresh_arrays_s", "python_loop_s"))
+            times = (persistent.get(name) for name in ("bare_launch_s", "fresh_arrays_s", "python_loop_s"))
             micro = [*stepped, *("–" if value is None else f"{1e6 * value:.1f}" for value in times)]
-            counts = [f"{kept['kernel_launches']:.3g}", f"{kept['host_syncs']:.3g}"]
-            lines.append([name, f"{worlds:,}", *micro, *counts, f"{kept['bytes_per_world']:,.0f}"])
+            counts = [f"{persistent['kernel_launches']:.3g}", f"{persistent['host_syncs']:.3g}"]
+            lines.append([name, f"{worlds:,}", *micro, *counts, f"{persistent['bytes_per_world']:,.0f}"])
     header = ["environment", "worlds", "host time, us a step (above a bare launch)", "with bound slabs", "with fresh arrays"]
     header += ["bare launch, us", "allocation of a step's tensors, us", "100 iterations of a Python loop, us"]
     header += ["launches a step", "host syncs a step", "bytes a world"]
@@ -177,8 +177,8 @@ def measured_on(results: dict[str, Any]) -> str:
             f"interleaved rounds. A large copy moves {floors['copy_bytes_per_s'] / 1e9:,.0f} GB/s")  # fmt: skip
     if "graph_node_s" in floors:
         text += f", an empty node of a CUDA graph takes {1e6 * floors['graph_node_s']:.2f} us"
-    others = [f"{name} {version}" if version else f"{name} (not installed)" for name, version in results["peers"].items()]
-    return f"{text}. Other libraries: {', '.join(others) or 'none'}.\n"
+    peers = [f"{name} {version}" if version else f"{name} (not installed)" for name, version in results["peers"].items()]
+    return f"{text}. Other libraries: {', '.join(peers) or 'none'}.\n"
 
 
 def short(results: dict[str, Any]) -> str:

@@ -51,14 +51,14 @@ def speeds(rows: list[Row], label: Callable[[Row], str], speed: Callable[[Row], 
         speed: formats env steps and agent steps a second.
         digits: formats a number.
     """
-    found = [row for row in rows if row["mode"] == "training"]
+    training = [row for row in rows if row["mode"] == "training"]
     fastest: dict[tuple[str, int, str], float] = {}
-    for row in found:
+    for row in training:
         key = (row["env"], row["worlds"], setting(row))
         if row["library"] == OURS and "median_s" in row and "runs" not in row:
             fastest[key] = max(fastest.get(key, 0.0), row["env_steps_per_s"])
     lines = []
-    for row in found:
+    for row in training:
         if "median_s" not in row:
             continue
         best = fastest.get((row["env"], row["worlds"], setting(row)))
@@ -67,14 +67,14 @@ def speeds(rows: list[Row], label: Callable[[Row], str], speed: Callable[[Row], 
         cells = [label(row), f"{row['worlds']:,}", setting(row), way(row), speed(row), digits(iteration), of_best]
         lines.append(cells)
     header = ["environment", "worlds", "setting", "way", "env steps/s (agent steps/s)", "ms an iteration"]
-    return table([*header, "of the fastest"], lines) + failed(found) if found else ""
+    return table([*header, "of the fastest"], lines) + failed(training) if training else ""
 
 
 def goals(rows: list[Row], label: Callable[[Row], str], digits: Callable[[float], str]) -> str:
     """Table of times to a mean return; empty without rows."""
-    found = [row for row in rows if row["mode"] == "goal"]
+    goal_rows = [row for row in rows if row["mode"] == "goal"]
     lines = []
-    for row in found:
+    for row in goal_rows:
         if "median_s" not in row:
             continue
         seconds = row["seconds_by_seed"]
@@ -89,15 +89,15 @@ def goals(rows: list[Row], label: Callable[[Row], str], digits: Callable[[float]
         ])  # fmt: skip
     header = ["environment", "hyperparameters", "way", "mean return", "ms, median (least to most)", "reached by"]
     header += ["env steps, median", "return on fresh episodes, median (least to most)"]
-    return table(header, lines) + failed(found) if found else ""
+    return table(header, lines) + failed(goal_rows) if goal_rows else ""
 
 
 def peers(results: dict[str, Any]) -> dict[str, str]:
     """Versions of the libraries that trained. A library from a folder has its commit, or else the start of the folder's hash."""
     named = sorted({row["library"] for row in results["rows"] if row["mode"] in ("training", "goal")} - {OURS})
-    found = {}
+    by_name = {}
     for name in named:
         key = name.lower()
         source = results.get(f"{key}_commit") or str(results.get(f"{key}_sha256"))[:12]
-        found[name] = results["peers"].get(name) or source
-    return found
+        by_name[name] = results["peers"].get(name) or source
+    return by_name

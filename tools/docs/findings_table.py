@@ -65,11 +65,11 @@ def values(row: Row, name: str) -> list[float]:
     return [run["measured"][name] for run in row["runs"] if name in run["measured"]]
 
 
-def mean(numbers: Sequence[float], form: str) -> str:
+def mean(samples: Sequence[float], form: str) -> str:
     """Return a mean with its 95 % interval, which one number has not; a dash without numbers."""
-    if not numbers:
+    if not samples:
         return "–"
-    middle, half = mean_interval(numbers)
+    middle, half = mean_interval(samples)
     text = format(middle, form)
     if not float(text.replace(",", "")):
         text = format(0.0, form)  # not -0
@@ -90,11 +90,11 @@ def plays(rows: Sequence[Row], columns: Sequence[Column]) -> str:
     """Return a table for each case: the ways to play, and each trained one minus random play."""
     parts = []
     for case in cases(rows):
-        found, lines = of_case(rows, case), []
-        for play, row in found.items():
+        by_play, lines = of_case(rows, case), []
+        for play, row in by_play.items():
             lines.append([play, *(mean(values(row, column.name), column.form) for column in columns)])
-            if play.startswith(("trained", "two phases")) and "random" in found:
-                lines.append([f"*{play}, minus random*", *(minus(row, found["random"], column) for column in columns)])
+            if play.startswith(("trained", "two phases")) and "random" in by_play:
+                lines.append([f"*{play}, minus random*", *(minus(row, by_play["random"], column) for column in columns)])
         parts += [f"**{case.capitalize()}**", table(["play", *(column.title for column in columns)], lines)]
     return "\n\n".join(part.strip() for part in parts)
 
@@ -102,8 +102,8 @@ def plays(rows: Sequence[Row], columns: Sequence[Column]) -> str:
 def minus(row: Row, random: Row, column: Column) -> str:
     """Return the difference of two rows, seed by seed."""
     seeds = {run["seed"]: run["measured"].get(column.name) for run in random["runs"]}
-    numbers = [run["measured"][column.name] - seeds[run["seed"]] for run in row["runs"] if run["seed"] in seeds]
-    return mean(numbers, f"+{column.form}").replace("± +", "± ")
+    differences = [run["measured"][column.name] - seeds[run["seed"]] for run in row["runs"] if run["seed"] in seeds]
+    return mean(differences, f"+{column.form}").replace("± +", "± ")
 
 
 def published(rows: Sequence[Row], names: Sequence[Column]) -> str:
@@ -138,13 +138,13 @@ def pathways(rows: Sequence[Row]) -> str:
         header += [f"{play}: return", "seeds with the best return", "barrier, eV", "s a seed"]
     lines = []
     for case in cases(rows):
-        found = of_case(rows, case)
-        exact = found.get("exact")
+        by_play = of_case(rows, case)
+        exact = by_play.get("exact")
         line = [f"`{case}`"]
         for play, number, form in (("random", "agent", ".1f"), ("exact", "agent", ".4f"), ("exact", "barrier", ".4f")):
-            line.append(mean(values(found[play], number), form) if play in found else "–")
+            line.append(mean(values(by_play[play], number), form) if play in by_play else "–")
         for play in trained:
-            line += reached(found[play], exact) if play in found and exact else ["–"] * 4
+            line += reached(by_play[play], exact) if play in by_play and exact else ["–"] * 4
         lines.append(line)
     return table(header, lines)
 

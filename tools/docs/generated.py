@@ -19,9 +19,9 @@ def with_block(text: str, name: str, command: str, block: str) -> str:
         ValueError: the document does not hold the two markers of the block exactly once.
     """
     start = f"<!-- generated: {name} ({command}) -->"
-    before, found, rest = text.partition(start)
-    _, ended, after = rest.partition(_END)
-    if not found or not ended or start in rest:
+    before, opening, remainder = text.partition(start)
+    _, ended, after = remainder.partition(_END)
+    if not opening or not ended or start in remainder:
         raise ValueError(f"expected {start} once in the document and {_END} after it.")
     return f"{before}{start}\n{block.strip()}\n{_END}{after}"
 

@@ -25,12 +25,12 @@ class Block:
 def blocks(path: Path) -> list[Block]:
     """Every fenced block of a Markdown file, in order."""
     text = path.read_text()
-    found = []
+    fenced = []
     for match in _FENCE.finditer(text):
         headings = re.findall(r"^#+ (.*)$", _FENCE.sub("", text[: match.start()]), re.MULTILINE)
         line = text.count("\n", 0, match.start(2)) + 1
-        found.append(Block(path, headings[-1] if headings else "", match[1], match[2], line))
-    return found
+        fenced.append(Block(path, headings[-1] if headings else "", match[1], match[2], line))
+    return fenced
 
 
 def quick_start() -> list[str]:
@@ -39,8 +39,8 @@ def quick_start() -> list[str]:
     Raises:
         ValueError: there are not exactly two blocks of one line each.
     """
-    found = [b for b in blocks(ROOT / "README.md") if b.heading == "Quick start" and b.language == "bash"]
-    commands = [block.text.strip() for block in found]
+    shell_blocks = [b for b in blocks(ROOT / "README.md") if b.heading == "Quick start" and b.language == "bash"]
+    commands = [block.text.strip() for block in shell_blocks]
     if len(commands) != 2 or any("\n" in command for command in commands):
         raise ValueError(f"README.md must have two bash blocks of one line under Quick start, got {commands}.")
     return commands

@@ -23,13 +23,13 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     def expand(entry: Any) -> list[Any]:
         if isinstance(entry, dict):
             ((title, inside),) = entry.items()
-            inside = [found for item in inside for found in expand(item)] if isinstance(inside, list) else inside
+            inside = [page for item in inside for page in expand(item)] if isinstance(inside, list) else inside
             return [{title: inside}] if inside else []
         if "*" not in entry:
             return [entry]
         return sorted({path.relative_to(root).as_posix() for path in root.glob(entry)} - named)
 
-    config.nav = [found for entry in nav for found in expand(entry)]
+    config.nav = [page for entry in nav for page in expand(entry)]
     return config
 
 

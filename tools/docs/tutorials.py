@@ -55,11 +55,11 @@ def normal(notebook: NotebookNode) -> NotebookNode:
     """Return a notebook without all that differs from machine to machine; cells are numbered from 1."""
     cells, executed = [], 0
     for number, cell in enumerate(notebook.cells, 1):
-        kept = {"id": f"cell-{number}", "cell_type": cell.cell_type, "metadata": {}, "source": cell.source.strip("\n")}
+        fields = {"id": f"cell-{number}", "cell_type": cell.cell_type, "metadata": {}, "source": cell.source.strip("\n")}
         if cell.cell_type == "code":
             executed += 1
-            kept |= {"execution_count": executed, "outputs": _merged(cell.outputs, executed)}
-        cells.append(kept)
+            fields |= {"execution_count": executed, "outputs": _merged(cell.outputs, executed)}
+        cells.append(fields)
     return nbformat.from_dict({"nbformat": 4, "nbformat_minor": 5, "metadata": METADATA, "cells": cells})
 
 
@@ -76,12 +76,12 @@ def _merged(outputs: list[NotebookNode], executed: int) -> list[NotebookNode]:
         if output.output_type == "stream" and (last.get("output_type"), last.get("name")) == ("stream", output.name):
             merged[-1].text += output.text
             continue
-        kept = nbformat.from_dict(dict(output))
-        if "metadata" in kept:
-            kept.metadata = {}
-        if "execution_count" in kept:
-            kept.execution_count = executed
-        merged.append(kept)
+        stable = nbformat.from_dict(dict(output))
+        if "metadata" in stable:
+            stable.metadata = {}
+        if "execution_count" in stable:
+            stable.execution_count = executed
+        merged.append(stable)
     return merged
 
 

@@ -25,10 +25,10 @@ def finished(row: dict[str, Any]) -> list[dict[str, Any]]:
     return [seed for seed in row["seeds"] if seed.get("points")]
 
 
-def over_seeds(numbers: list[float], form: str) -> str:
+def over_seeds(values: list[float], form: str) -> str:
     """Return the mean, and the range if there are several."""
-    low, mean, high = (format(x, form) for x in (min(numbers), statistics.mean(numbers), max(numbers)))
-    return mean if len(numbers) == 1 else f"{mean} ({low} to {high})"
+    low, mean, high = (format(x, form) for x in (min(values), statistics.mean(values), max(values)))
+    return mean if len(values) == 1 else f"{mean} ({low} to {high})"
 
 
 def last(row: dict[str, Any], match: str, number: str) -> list[float]:
@@ -43,13 +43,13 @@ def time_table(results: Results) -> str:
     for row in results["runs"].values():
         points = [seed["points"][-1] for seed in finished(row)]
         if points:
-            numbers = [
+            cells = [
                 over_seeds([seed["start_up"] for seed in finished(row)], ".0f"),
                 over_seeds([point["seconds"] for point in points], ".0f"),
                 over_seeds([point["iterations"] for point in points], ",.0f"),
                 over_seeds([point["steps"] / 1e6 for point in points], ".1f"),
             ]
-            rows.append([row["label"], *numbers])
+            rows.append([row["label"], *cells])
     return table(header, rows)
 
 

@@ -79,10 +79,10 @@ class Case:
         Bisection finds them between random states whose steps end on different sides. There are none if all end on one side.
         The arrays are those of ``random()``.
         """
-        found = [self._bisect(self.past, count, seed)]
+        batches = [self._bisect(self.past, count, seed)]
         if self.wall is not None:
-            found.append(self._bisect(lambda after: after[0] / WALL - 1, count, seed + 1))
-        return tuple(np.concatenate(parts) for parts in zip(*found, strict=True))
+            batches.append(self._bisect(lambda after: after[0] / WALL - 1, count, seed + 1))
+        return tuple(np.concatenate(parts) for parts in zip(*batches, strict=True))
 
     def _bisect(self, past: Columns, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
         states, actions = self.random(40 * count, seed)
@@ -111,17 +111,17 @@ class Case:
             after: float64 (n, fields), results of Gymnasium's env.
         """
         before, column = states.T.astype(np.float64), actions.reshape(-1).astype(np.float64)
-        own = spacing(after.T).astype(np.float64)
-        main, extra = own[: self.size + 1], own[self.size + 1 :]
-        found = np.concatenate([main, np.full((1, len(after)), np.spacing(np.float32(1)))])
+        spacings = spacing(after.T).astype(np.float64)
+        main, extra = spacings[: self.size + 1], spacings[self.size + 1 :]
+        effects = np.concatenate([main, np.full((1, len(after)), np.spacing(np.float32(1)))])
         base = self._moved(before, column)
         for entry in range(self.size):
             nudge = np.zeros_like(before)
             nudge[entry] = NUDGE * spacing(np.abs(before[entry]) + (self.offset if entry == 0 else 0.0))
             ends = [np.abs(self._moved(before + side * nudge, column) - base) for side in (1, -1)]
-            found += np.maximum(*ends) / NUDGE
-        extra += found[list(self.angles)]  # a cosine or sine changes by at most the change of its angle
-        return np.concatenate([found[:-1], extra, found[-1:]]).T
+            effects += np.maximum(*ends) / NUDGE
+        extra += effects[list(self.angles)]  # a cosine or sine changes by at most the change of its angle
+        return np.concatenate([effects[:-1], extra, effects[-1:]]).T
 
     def _moved(self, state: np.ndarray, action: np.ndarray) -> np.ndarray:
         after = self.step(state, action)

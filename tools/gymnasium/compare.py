@@ -67,20 +67,20 @@ class Comparison:
 
     def wrong(self) -> list[str]:
         """Messages about differences that rounding does not explain."""
-        found = []
+        messages = []
         most = (np.abs(self.difference) / self.rounding).max(axis=0, initial=0)
         for name, value, limit in zip(self.case.fields, most, self.case.limits, strict=True):
             if not value <= limit:
-                found.append(f"{self.case.name}: {name} is off by {value:.2f} roundings, more than {limit}")
+                messages.append(f"{self.case.name}: {name} is off by {value:.2f} roundings, more than {limit}")
         gap = np.abs(self.past[self.flags]).max(initial=0)
         if not gap <= max(self.case.limits):
-            found.append(f"{self.case.name}: terminations differ {gap:.2f} roundings from where the episode ends")
+            messages.append(f"{self.case.name}: terminations differ {gap:.2f} roundings from where the episode ends")
         if self.walls.any():
             for positions in (self.ours[self.walls, 0], self.theirs[self.walls, 0]):
                 gap = (np.abs(positions - self.case.wall) / self.rounding[self.walls, 0]).max()
                 if not gap <= max(self.case.limits):
-                    found.append(f"{self.case.name}: a car was stopped {gap:.2f} roundings from the wall")
-        return found
+                    messages.append(f"{self.case.name}: a car was stopped {gap:.2f} roundings from the wall")
+        return messages
 
 
 def compare(case: Case, states: np.ndarray, actions: np.ndarray) -> Comparison:
@@ -211,9 +211,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--states", type=int, default=1_000_000, help="random states an env")
     parser.add_argument("--tables", action="store_true", help="only write the tables")
-    given = parser.parse_args()
-    if not given.tables:
-        DATA.write_text(json.dumps(measure(given.states), indent=1) + "\n")
+    options = parser.parse_args()
+    if not options.tables:
+        DATA.write_text(json.dumps(measure(options.states), indent=1) + "\n")
     DOCUMENT.write_text(document(DOCUMENT.read_text(), json.loads(DATA.read_text())))
 
 

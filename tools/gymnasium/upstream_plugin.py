@@ -34,7 +34,7 @@ FOLDERS = {
 MODULE = "gymnasium.envs.swapped"
 """Name of this module in entry points: some tests accept only entry points below ``gymnasium.envs``."""
 
-made: list[str] = []
+made_ids: list[str] = []
 """Ids of the swapped envs that were made in the current test."""
 
 
@@ -88,7 +88,7 @@ def pytest_configure() -> None:
 
     def load_and_record(entry_point: str) -> Any:
         if entry_point in names:
-            made.append(names[entry_point])
+            made_ids.append(names[entry_point])
         return load(entry_point)
 
     registration.load_env_creator = load_and_record
@@ -97,7 +97,7 @@ def pytest_configure() -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup() -> None:
     """Start a new list of envs for each test."""
-    made.clear()
+    made_ids.clear()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -105,11 +105,11 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> Gener
     """Write the outcome of a test that made one of the envs or got one as an argument."""
     report = yield
     if call.when == "setup":
-        made.extend(_given_ids(item))
+        made_ids.extend(_given_ids(item))
     if call.when == "call" or (call.when == "setup" and not report.passed):
-        if made:
+        if made_ids:
             reason = "" if report.passed else str(call.excinfo.value if call.excinfo else report.longrepr).strip()
-            line = {"test": item.nodeid, "outcome": report.outcome, "envs": sorted(set(made)), "reason": reason[:300]}
+            line = {"test": item.nodeid, "outcome": report.outcome, "envs": sorted(set(made_ids)), "reason": reason[:300]}
             with open(os.environ["RESULTS"], "a") as results:
                 results.write(json.dumps(line) + "\n")
     return report

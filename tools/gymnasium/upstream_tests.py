@@ -96,13 +96,13 @@ def run(folder: Path, files: list[str], swap: bool) -> dict[str, dict[str, Any]]
     return {line["test"]: line for line in lines}
 
 
-def judged(line: dict[str, Any], own: dict[str, Any] | None) -> dict[str, Any]:
+def judged(line: dict[str, Any], original: dict[str, Any] | None) -> dict[str, Any]:
     """Result of a test for our env: ``passed``, ``failed`` or ``not applicable``, and the reason."""
     about = {"test": line["test"], "envs": line["envs"]}
     if line["outcome"] == "passed":
         return {**about, "verdict": "passed", "why": ""}
-    if own is not None and own["outcome"] != "passed":
-        return {**about, "verdict": "not applicable", "why": f"with Gymnasium's own env as well: {_short(own['reason'])}"}
+    if original is not None and original["outcome"] != "passed":
+        return {**about, "verdict": "not applicable", "why": f"with Gymnasium's own env as well: {_short(original['reason'])}"}
     said, why = NOT_APPLICABLE.get(line["test"].partition("[")[0].removeprefix("tests/"), ("", ""))
     if said and said in line["reason"]:
         return {**about, "verdict": "not applicable", "why": why}
@@ -131,8 +131,8 @@ def tables(data: dict[str, Any]) -> str:
     left = [[f"`{name}`", verdict, str(count), f"{reason}"] for (name, verdict, reason), count in why.items()]
     if left:
         text += "\n" + table(["test", "verdict", "cases", "reason"], left)
-    made = data["machine"]
-    facts = ", ".join(f"{name} {made[name]}" for name in ("gymnasium", "numpy", "python", "commit", "date"))
+    ran_on = data["machine"]
+    facts = ", ".join(f"{name} {ran_on[name]}" for name in ("gymnasium", "numpy", "python", "commit", "date"))
     return f"{text}\nTests of Gymnasium's commit {data['upstream_commit']}; {facts}."
 
 
@@ -154,12 +154,12 @@ def measure(checkout: Path) -> dict[str, Any]:
         folder = Path(name)
         shutil.copytree(checkout / "tests", folder / "tests")
         files = chosen(folder / "tests")
-        ours, own = (run(folder, files, swap) for swap in (True, False))
+        ours, original = (run(folder, files, swap) for swap in (True, False))
     return {
         "command": f"{COMMAND} CHECKOUT",
         "machine": ran_on,
         "upstream_commit": commit_of(checkout),
-        "tests": [judged(line, own.get(test)) for test, line in sorted(ours.items())],
+        "tests": [judged(line, original.get(test)) for test, line in sorted(ours.items())],
     }
 
 
@@ -168,11 +168,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkout", type=Path, nargs="?", help="folder of a git checkout of Gymnasium")
     parser.add_argument("--tables", action="store_true", help="only write the tables")
-    given = parser.parse_args()
-    if not given.tables:
-        if given.checkout is None or not (given.checkout / "tests").is_dir():
-            parser.error(f"expected the folder of a git checkout of Gymnasium with its tests, got {given.checkout}")
-        DATA.write_text(json.dumps(measure(given.checkout), indent=1) + "\n")
+    options = parser.parse_args()
+    if not options.tables:
+        if options.checkout is None or not (options.checkout / "tests").is_dir():
+            parser.error(f"expected the folder of a git checkout of Gymnasium with its tests, got {options.checkout}")
+        DATA.write_text(json.dumps(measure(options.checkout), indent=1) + "\n")
     DOCUMENT.write_text(document(DOCUMENT.read_text(), json.loads(DATA.read_text())))
 
 

@@ -60,11 +60,11 @@ def lint_doubles(text: str) -> list[tuple[int, str]]:
 def lint(text: str) -> list[tuple[int, str]]:
     """Violations in a kernel's text as (line number, message), in order."""
     doubles, text = lint_doubles(text), _without_comments(text)
-    found = _banned(BANNED, text)
+    violations = _banned(BANNED, text)
     plain = _without_lambdas(text)
     barrier_call = re.compile(rf"\b(?:{'|'.join(_functions_with_barriers(plain))})\s*\(")
-    found += _returns_before_barriers(plain, barrier_call) + _barriers_of_some_lanes(plain, barrier_call)
-    return sorted(doubles + [(text.count("\n", 0, position) + 1, message) for position, message in found])
+    violations += _returns_before_barriers(plain, barrier_call) + _barriers_of_some_lanes(plain, barrier_call)
+    return sorted(doubles + [(text.count("\n", 0, position) + 1, message) for position, message in violations])
 
 
 def _banned(bans: dict[str, str], text: str) -> list[tuple[int, str]]:
@@ -73,27 +73,27 @@ def _banned(bans: dict[str, str], text: str) -> list[tuple[int, str]]:
 
 
 def _returns_before_barriers(text: str, barrier_call: re.Pattern[str]) -> list[tuple[int, str]]:
-    found = []
+    violations = []
     for name, start, end in _functions(text):
         barriers = [match.start() for match in barrier_call.finditer(text, start, end)]
-        found += [
+        violations += [
             (match.start(), f"`return` in {name} skips a barrier that other lanes reach")
             for match in re.finditer(r"\breturn\b[^;]*;", text[:end])
             if barriers and start <= match.start() and match.end() <= barriers[-1]
         ]
-    return found
+    return violations
 
 
 def _barriers_of_some_lanes(text: str, barrier_call: re.Pattern[str]) -> list[tuple[int, str]]:
     """Barriers inside GV_FOR and GV_ONCE, whose bodies the lanes execute different numbers of times."""
-    found = []
+    violations = []
     for match in re.finditer(r"\bGV_FOR\s*\([^;{]*?,[^;{]*?\)\s*(?=[{\w])|\bGV_ONCE\b\s*", text):
         end = _block_end(text, match.end()) if text[match.end()] == "{" else text.find(";", match.end())
-        found += [
+        violations += [
             (barrier.start(), f"a barrier under {match[0].split('(')[0].strip()} is not executed equally often by all lanes")
             for barrier in barrier_call.finditer(text, match.end(), end)
         ]
-    return found
+    return violations
 
 
 def _functions_with_barriers(text: str) -> set[str]:

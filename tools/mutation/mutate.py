@@ -53,19 +53,19 @@ def load(table: Path = TABLE) -> dict[str, Mutant]:
 
 def misfits(mutants: Iterable[Mutant], root: Path) -> list[str]:
     """Reasons why mutants cannot be applied to the files under ``root``, a line each."""
-    found = []
+    reasons = []
     for mutant in mutants:
         file = root / mutant.file
         count = file.read_text().count(mutant.text) if file.is_file() else 0
         if count != 1:
-            found.append(f"{mutant.name}: expected its text once in {mutant.file}, got it {count} times")
+            reasons.append(f"{mutant.name}: expected its text once in {mutant.file}, got it {count} times")
         elif mutant.text == mutant.replacement:
-            found.append(f"{mutant.name}: expected another text as replacement, got the same")
+            reasons.append(f"{mutant.name}: expected another text as replacement, got the same")
         for test in mutant.tests:
             path, _, name = test.partition("::")
             if not (root / path).exists() or name and f"def {name}(" not in (root / path).read_text():
-                found.append(f"{mutant.name}: expected tests as {test}, got none")
-    return found
+                reasons.append(f"{mutant.name}: expected tests as {test}, got none")
+    return reasons
 
 
 def copy_checkout(tree: Path, root: Path = ROOT) -> None:
@@ -113,8 +113,8 @@ def mutate(mutants: list[Mutant], root: Path = ROOT) -> list[str]:
     Raises:
         MutationError: a text is not in its file, or a test fails without a mutant.
     """
-    if found := misfits(mutants, root):
-        raise MutationError("\n".join(found))
+    if reasons := misfits(mutants, root):
+        raise MutationError("\n".join(reasons))
     survivors, sound = [], set[tuple[str, ...]]()
     print("| mutant | noticed by | seconds |\n|---|---|---|", flush=True)
     with tempfile.TemporaryDirectory(prefix="mutate") as folder:

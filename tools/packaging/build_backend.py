@@ -63,13 +63,13 @@ def prebuild(levels: tuple[str, ...]) -> None:
     from gpu_vecenv.backend.compiler import LEVELS, PREBUILT, compile_object, object_name
     from gpu_vecenv.backend.trainer_programs import PROGRAMS
 
-    wanted = {object_name(spec, level): (spec, level) for spec in (*_bundled_specs(), *PROGRAMS) for level in LEVELS}
+    jobs = {object_name(spec, level): (spec, level) for spec in (*_bundled_specs(), *PROGRAMS) for level in LEVELS}
     for stale in PREBUILT.glob("*"):
-        if stale.name not in wanted:
+        if stale.name not in jobs:
             stale.unlink() if stale.is_file() else shutil.rmtree(stale)
-    made = {name: job for name, job in wanted.items() if job[1] in levels and not (PREBUILT / name).is_file()}
+    missing = {name: job for name, job in jobs.items() if job[1] in levels and not (PREBUILT / name).is_file()}
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # threads wait for compilers
-        list(pool.map(lambda name: compile_object(*made[name], PREBUILT / name), made))
+        list(pool.map(lambda name: compile_object(*missing[name], PREBUILT / name), missing))
 
 
 def _bundled_specs() -> list[Any]:
@@ -88,7 +88,7 @@ def _compiler_requirement() -> list[str]:
 
 def _for_platform(config_settings: Settings) -> dict[str, Any]:
     settings = dict(config_settings or {})
-    given = settings.get("--build-option", [])
-    options = [given] if isinstance(given, str) else list(given)
+    option = settings.get("--build-option", [])
+    options = [option] if isinstance(option, str) else list(option)
     settings["--build-option"] = [*options, f"--plat-name={sysconfig.get_platform()}"]
     return settings

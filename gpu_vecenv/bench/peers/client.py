@@ -45,7 +45,7 @@ class PeerProcess:
         if device == "cpu":
             variables["JAX_PLATFORMS"] = "cpu"
         self._errors = tempfile.TemporaryFile("w+")
-        self._numbers = count()
+        self._subject_numbers = count()
         self._process = subprocess.Popen(
             [python, "-m", "gpu_vecenv.bench.peers.worker", module],
             env=variables, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True,
@@ -60,12 +60,12 @@ class PeerProcess:
         return self._process.poll() is None
 
     def request_subject(self, way: dict[str, Any]) -> int:
-        """Send the request for a subject, and return its number for ``made()`` without waiting for the reply."""
-        number = next(self._numbers)
+        """Send the request for a subject, and return its number for ``receive_subject()`` without waiting for the reply."""
+        number = next(self._subject_numbers)
         self._send({"make": way, "number": number})
         return number
 
-    def made(self, number: int) -> Subject:
+    def receive_subject(self, number: int) -> Subject:
         """Wait for a subject and return it. Call it in the order of the requests, because replies have that order.
 
         Raises:

@@ -42,13 +42,13 @@ GV_FN gv_u32 gv_permuted(const GvPermutation& p, gv_u32 x) {
 GV_FN void gv_choose_tile(const GvArgs& a, const GvLanes& team, gv_i32 tile) {
     const gv_i64 first = (gv_i64)tile * GV_TILE, rest = a.size - first;
     GV_FOR(i, rest < GV_TILE ? (gv_i32)rest : GV_TILE) {
-        if (a.valid[first + i] != 0) a.chosen[a.numbers[first + i] - 1] = (gv_i32)(first + i);
+        if (a.valid[first + i] != 0) a.chosen[a.running_count[first + i] - 1] = (gv_i32)(first + i);
     }
 }
 
 // Place p of the order goes to minibatch p modulo their number; places beyond the count repeat the order from its start.
 GV_FN void gv_shuffle_tile(const GvArgs& a, const GvLanes& team, gv_i32 tile) {
-    const gv_u32 count = (gv_u32)(a.numbers == nullptr ? a.size : a.numbers[a.size - 1]);
+    const gv_u32 count = (gv_u32)(a.running_count == nullptr ? a.size : a.running_count[a.size - 1]);
     const gv_i64 all = (gv_i64)a.minibatches * a.places;
     const gv_i32 tiles = (gv_i32)((all + GV_TILE - 1) / GV_TILE), number_of_order = tile / tiles;
     const GvPermutation order = gv_permutation(*a.seed + (gv_u64)(a.shuffle + number_of_order), count);
@@ -57,7 +57,7 @@ GV_FN void gv_shuffle_tile(const GvArgs& a, const GvLanes& team, gv_i32 tile) {
         const gv_i64 in_order = first + i, at = number_of_order * all + in_order;
         const gv_u32 place = (gv_u32)(in_order % a.places * a.minibatches + in_order / a.places);
         const gv_u32 number = count == 0 ? 0 : gv_permuted(order, place % count);
-        const gv_i32 sample = a.numbers == nullptr || count == 0 ? (gv_i32)number : a.chosen[number];
+        const gv_i32 sample = a.running_count == nullptr || count == 0 ? (gv_i32)number : a.chosen[number];
         if (a.samples != nullptr) {
             a.samples[at] = place < count ? sample : -1;
         } else {

@@ -51,7 +51,7 @@ class Algorithm(ABC):
     """Names of the numbers that ``update()`` returns. ``skipped`` counts steps that were left out because a gradient was not
     finite; the runner then stops the run."""
     not_fused: str = "its algorithm has none"
-    """Why the policy has no fused kernels; empty if it has them."""
+    """Reason why the policy has no fused kernels; empty if it has them."""
     largest: float = math.inf
     """Largest normalised observation with which ``actor()`` can compute."""
 

@@ -112,9 +112,9 @@ class MaskedAdam:
             self._state[i]["step"] = step
         self._groups = []
         for dtype in dict.fromkeys(self.parameters[i].dtype for i in trained):
-            own = [i for i in trained if self.parameters[i].dtype == dtype]
-            lists = ([self._state[i][name] for i in own] for name in ("exp_avg", "exp_avg_sq", "step"))
-            self._groups.append(_Group([self.parameters[i] for i in own], *lists))
+            of_dtype = [i for i in trained if self.parameters[i].dtype == dtype]
+            lists = ([self._state[i][name] for i in of_dtype] for name in ("exp_avg", "exp_avg_sq", "step"))
+            self._groups.append(_Group([self.parameters[i] for i in of_dtype], *lists))
 
     def prepared(self) -> list[dict[str, Tensor]]:
         """Return moments and number of steps of all parameters, for kernels that take the steps themselves."""

@@ -94,14 +94,14 @@ class TorchBackend(Backend):
         self.adam.rate.copy_(scalars.learning_rate * self.factor)
         advantage, target, value = estimates
         # Rows of one array, so that a minibatch takes them in one operation.
-        numbers = torch.stack((samples.log_prob, value, advantage, target)).flatten(1, 2)
-        mean, var, count = of_choice = moments(numbers[2:].flatten(1).t(), valid.flatten())
+        loss_inputs = torch.stack((samples.log_prob, value, advantage, target)).flatten(1, 2)
+        mean, var, count = of_choice = moments(loss_inputs[2:].flatten(1).t(), valid.flatten())
         if choice is not None:
-            of_choice = moments(numbers[2].view(-1, 1), choice.flatten())
+            of_choice = moments(loss_inputs[2].view(-1, 1), choice.flatten())
         if config.normalize_advantages == "rollout":
-            numbers[2].sub_(of_choice.mean[0]).div_(of_choice.var[0].sqrt() + 1e-8)
-        sums, wanted_steps = self._epochs(samples, scalars, numbers)
-        taken_steps, skipped = sums[-1], wanted_steps - sums[-1]
+            loss_inputs[2].sub_(of_choice.mean[0]).div_(of_choice.var[0].sqrt() + 1e-8)
+        sums, planned_steps = self._epochs(samples, scalars, loss_inputs)
+        taken_steps, skipped = sums[-1], planned_steps - sums[-1]
         # Means are NaN, which stands for no value, if no step was taken; those of the policy also if none had a choice.
         steps = taken_steps if choice is None else torch.stack((sums[-2], sums[-1], *[sums[-2]] * 3, sums[-1]))
         means = sums[:-2] / steps
@@ -109,33 +109,33 @@ class TorchBackend(Backend):
         one = count / count
         explained = torch.addcdiv(one, var[0], var[1] + 1e-8, value=-1.0)
         with_choice = one if choice is None else of_choice.num_samples / count
-        others = (explained, self.adam.rate, count / valid.numel(), with_choice, taken_steps, skipped)
-        return torch.cat((means, torch.stack(others))).float()
+        of_update = (explained, self.adam.rate, count / valid.numel(), with_choice, taken_steps, skipped)
+        return torch.cat((means, torch.stack(of_update))).float()
 
-    def _epochs(self, samples: Samples, scalars: DeviceScalars, numbers: Tensor) -> tuple[Tensor, Tensor]:
+    def _epochs(self, samples: Samples, scalars: DeviceScalars, loss_inputs: Tensor) -> tuple[Tensor, Tensor]:
         """Learn from all minibatches of all epochs.
 
         Args:
             samples: the policy's samples of a rollout.
             scalars: settings of this update.
-            numbers: float32 (4, T * B[, a]), log-probability, value, advantage and target.
+            loss_inputs: float32 (4, T * B[, a]), log-probability, value, advantage and target.
 
         Returns:
             Sums of ``TERMS`` and of the gradient norm over the steps that were taken, number of those with a choice and of all,
-            float32 (8,); number of steps that were wanted, float32 ().
+            float32 (8,); number of steps that were planned, float32 ().
         """
         config, valid = self.config, samples.valid
         sums = torch.zeros(len(TERMS) + 3, dtype=torch.float32, device=valid.device)
-        one, nothing, wanted_steps = torch.ones_like(sums[:1]), torch.zeros_like(sums), torch.zeros_like(sums[0])
+        one, nothing, planned_steps = torch.ones_like(sums[:1]), torch.zeros_like(sums), torch.zeros_like(sums[0])
         stopped = torch.zeros_like(one, dtype=torch.bool)
         loss = PPOLoss(config, scalars.entropy_coef, scalars.clip_coef)
         places = self.places(samples)
         for epoch in range(config.num_epochs):
             before = sums.clone()
             index, used = shuffle(places, config.num_minibatches, self.shuffles, epoch + 1)
-            wanted = used.any(1) & ~stopped
-            wanted_steps += wanted.sum()
-            for (batch, evaluated), mask in zip(self.minibatches(samples, index, used, numbers), wanted, strict=True):
+            planned = used.any(1) & ~stopped
+            planned_steps += planned.sum()
+            for (batch, evaluated), mask in zip(self.minibatches(samples, index, used, loss_inputs), planned, strict=True):
                 self.adam.zero_grad()
                 terms = loss.backward(evaluated, batch, self.policy.name)
                 norm, taken = self.adam.step(mask)
@@ -146,7 +146,7 @@ class TorchBackend(Backend):
                 kl = added[TERMS.index("kl")] / added[-2]  # NaN if the epoch took no step with a choice
                 stopped |= kl > config.target_kl
         self.shuffles += config.num_epochs
-        return sums, wanted_steps
+        return sums, planned_steps
 
     def places(self, samples: Samples) -> Transitions:
         """Return what an epoch shuffles into minibatches: the T * B transitions."""
@@ -154,7 +154,7 @@ class TorchBackend(Backend):
         return choose(valid.flatten(), samples.all_valid)
 
     def minibatches(
-        self, samples: Samples, index: Tensor, used: Tensor, numbers: Tensor
+        self, samples: Samples, index: Tensor, used: Tensor, loss_inputs: Tensor
     ) -> Iterator[tuple[Minibatch, Evaluated]]:
         """Yield the minibatches of an epoch, evaluated with the present weights.
 
@@ -162,10 +162,10 @@ class TorchBackend(Backend):
             samples: the policy's samples.
             index: int64 (M, b), indices into ``places()`` of each minibatch.
             used: bool (M, b), False for places that fill a minibatch up.
-            numbers: float32 (4, T * B[, a]), log-probability, value, advantage and target.
+            loss_inputs: float32 (4, T * B[, a]), log-probability, value, advantage and target.
         """
         for chosen, at, use in zip(index, zip(*samples.place(index), strict=True), used, strict=True):
-            batch = self._minibatch(samples, at, use, numbers[:, chosen])
+            batch = self._minibatch(samples, at, use, loss_inputs[:, chosen])
             yield batch, self.policy.evaluate(batch.inputs, batch.action)
 
     def values(self, samples: Samples, final: bool) -> tuple[Tensor, Tensor | None]:
@@ -183,37 +183,39 @@ class TorchBackend(Backend):
         size = max(1, MAX_CHUNK_ROWS // samples.reward[0].numel())
         return [slice(t, min(t + size, num_steps)) for t in range(0, num_steps, size)]
 
-    def _minibatch(self, samples: Samples, at: tuple[Tensor, Tensor], used: Tensor, numbers: Tensor) -> Minibatch:
+    def _minibatch(self, samples: Samples, at: tuple[Tensor, Tensor], used: Tensor, loss_inputs: Tensor) -> Minibatch:
         """Return some transitions.
 
         Args:
             samples: the policy's samples.
             at: their steps and samples, each int64 (b,).
             used: bool (b,), False for transitions that fill the minibatch up.
-            numbers: float32 (4, b[, a]), log-probability, value, advantage and target.
+            loss_inputs: float32 (4, b[, a]), log-probability, value, advantage and target.
         """
         inputs, action, counts = samples.chosen(at), samples.action[at], used
         if samples.valid.dim() > 2:  # agents that do not count, in worlds that do, may hold NaN, as in Samples.chosen()
             counts = samples.valid[at] & used.unsqueeze(-1)
-            numbers = torch.where(counts, numbers, 0.0)
+            loss_inputs = torch.where(counts, loss_inputs, 0.0)
             action = torch.where(wide(counts, action), action, 0)
-        return self.minibatch_of(inputs, action, numbers, counts, None if samples.choice is None else samples.choice[at])
+        return self.minibatch_of(inputs, action, loss_inputs, counts, None if samples.choice is None else samples.choice[at])
 
-    def minibatch_of(self, inputs: Inputs, action: Tensor, numbers: Tensor, counts: Tensor, choice: Tensor | None) -> Minibatch:
+    def minibatch_of(
+        self, inputs: Inputs, action: Tensor, loss_inputs: Tensor, counts: Tensor, choice: Tensor | None
+    ) -> Minibatch:
         """Return a minibatch of transitions that are finite.
 
         Args:
             inputs: inputs of the policy.
             action: (b, ...), see ``Minibatch``.
-            numbers: float32 (4, b), log-probability, value, advantage and target.
+            loss_inputs: float32 (4, b), log-probability, value, advantage and target.
             counts: bool (b,), the transitions that count.
             choice: bool (b,), transitions with a choice; None if all have one.
         """
-        log_prob, value, advantage, target = numbers
+        log_prob, value, advantage, target = loss_inputs
         if choice is not None:
             choice = choice & counts
         if self.config.normalize_advantages == "minibatch":
             advantage = standardized(advantage, counts if choice is None else choice)
-        if choice is not None:  # those of others may be too large to be multiplied by 0
+        if choice is not None:  # 0 times an infinite advantage is NaN
             advantage = torch.where(choice, advantage, 0.0)
         return Minibatch(inputs, action, log_prob, value, advantage, target, counts, choice)

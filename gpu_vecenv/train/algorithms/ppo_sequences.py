@@ -32,8 +32,8 @@ class RecurrentBackend(TorchBackend):
     def renew_log_prob(self, samples: Samples) -> None:
         """See ``Backend.renew_log_prob()``."""
         for steps, evaluated, _, _ in self._along(samples):
-            kept = samples.log_prob[steps]
-            kept.copy_(torch.where(samples.valid[steps], evaluated.log_prob, kept))
+            log_prob = samples.log_prob[steps]
+            log_prob.copy_(torch.where(samples.valid[steps], evaluated.log_prob, log_prob))
 
     @torch.no_grad()
     def values(self, samples: Samples, final: bool) -> tuple[Tensor, Tensor | None]:
@@ -78,10 +78,10 @@ class RecurrentBackend(TorchBackend):
         return choose((valid.flatten(2).any(-1) if valid.dim() > 2 else valid).flatten(), samples.all_valid)
 
     def minibatches(
-        self, samples: Samples, index: Tensor, used: Tensor, numbers: Tensor
+        self, samples: Samples, index: Tensor, used: Tensor, loss_inputs: Tensor
     ) -> Iterator[tuple[Minibatch, Evaluated]]:
         """Yield the minibatches of an epoch, see ``TorchBackend.minibatches()``; their arrays are (L, b[, a])."""
-        length, numbers = self._length(samples), numbers.unflatten(1, samples.reward.shape[:2])
+        length, loss_inputs = self._length(samples), loss_inputs.unflatten(1, samples.reward.shape[:2])
         within = torch.arange(length, dtype=torch.int64, device=index.device).unsqueeze(1)
         segments, places = samples.place(index)
         for chosen, segment, sample, use in zip(index, segments, places, used, strict=True):
@@ -89,6 +89,6 @@ class RecurrentBackend(TorchBackend):
             at = segment * length + within, sample.expand(length, -1)
             counts = samples.valid[at] & (use if samples.valid.dim() == 2 else use.unsqueeze(-1))
             choice = None if samples.choice is None else samples.choice[at]
-            finite = torch.where(counts, numbers[:, at[0], at[1]], 0.0)
+            finite = torch.where(counts, loss_inputs[:, at[0], at[1]], 0.0)
             batch = self.minibatch_of(sequences.inputs, sequences.action, finite, counts, choice)
             yield batch, self.policy.evaluate_sequence(*sequences, self.starts[chosen])[0]

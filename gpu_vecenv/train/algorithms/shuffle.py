@@ -22,7 +22,7 @@ class Transitions(NamedTuple):
 
     valid: Tensor
     """bool (S,), True for those that count."""
-    numbers: Tensor | None = None
+    running_count: Tensor | None = None
     """int32 (S,), how many count, up to and with each; None if all count."""
     chosen: Tensor | None = None
     """int32 (S,), those that count, in their order; its end is undefined. None if all count."""

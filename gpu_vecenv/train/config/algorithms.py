@@ -221,5 +221,5 @@ def grouped(options: Mapping[str, Any], cls: type, also: Iterable[object] = ()) 
         named += [policy_config.get("algorithm") for policy_config in policies.values() if isinstance(policy_config, Mapping)]
     fields = {each.name for each in dataclasses.fields(cls)}
     groups = {name: value for name, value in options.items() if name not in fields and (name in ALGORITHMS or name in named)}
-    rest = {name: value for name, value in options.items() if name not in groups}
-    return {**rest, "algorithms": groups} if groups else rest
+    of_run = {name: value for name, value in options.items() if name not in groups}
+    return {**of_run, "algorithms": groups} if groups else of_run

@@ -53,9 +53,10 @@ class NetworkConfig:
         require(not self.layer_norm or self.hidden_sizes != (), "layer_norm", "False without hidden layers", self.layer_norm)
         if self.memory is None and self.memory_size != DEFAULT_MEMORY_SIZE:
             raise ConfigError(f"memory_size: expected a memory with it, 'gru' or 'lstm', got {self.memory_size} without one")
-        own, team = self.critic == "own", self.critic_value == "team"
-        require(not own or not team, "critic_value", "'agent' with critic='own', which has a value for each agent", "team")
-        require(own or not self.shared_trunk, "shared_trunk", "False with a critic that has inputs of its own", self.shared_trunk)
+        per_agent, team = self.critic == "own", self.critic_value == "team"
+        require(not per_agent or not team, "critic_value", "'agent' with critic='own', which has a value for each agent", "team")
+        alone = "False with a critic that has inputs of its own"
+        require(per_agent or not self.shared_trunk, "shared_trunk", alone, self.shared_trunk)
         reads_shared = "'team' with critic='shared', as critic='own' reads the shared part beside the rest"
         require(self.critic != "shared" or team, "critic_value", reads_shared, self.critic_value)
 

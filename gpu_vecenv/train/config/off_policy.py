@@ -97,8 +97,8 @@ class OffPolicyConfig(AlgorithmConfig):
             ordered = None not in bounds and bounds[0] < bounds[1]  # type: ignore[operator]  # neither is None
             require(ordered, "value_min, value_max", "returns of the first and of the last atom, in this order", bounds)
         if self.priority_exponent is None:
-            given = self.importance_exponent
-            require(given is None, "importance_exponent", "None without priority_exponent", given)
+            exponent = self.importance_exponent
+            require(exponent is None, "importance_exponent", "None without priority_exponent", exponent)
 
     def storage(self, spec: EnvSpec) -> Storage:
         """See ``AlgorithmConfig.storage()``."""

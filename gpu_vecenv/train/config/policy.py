@@ -32,25 +32,25 @@ class PolicyConfig:
         """Check names and ranges."""
         check_fields(self, {"algorithm": NAME.or_none(), "module": NAME.or_none(), "algorithms": OPTIONS})
         require_no_fields(self, self.algorithms)
-        for name, given in self.algorithms.items():
+        for name, options in self.algorithms.items():
             if name in ALGORITHMS:
                 fields = [each.name for each in dataclasses.fields(ALGORITHMS[name].config_class)]  # type: ignore[arg-type]
-                require_known(name, given, [each for each in fields if each != "num_steps"])
+                require_known(name, options, [each for each in fields if each != "num_steps"])
         object.__setattr__(self, "algorithms", plain("algorithms", self.algorithms))
         for option, checks in _CHECKS.items():
-            given = getattr(self, option)
-            require(isinstance(given, Mapping), option, "fields by name", given)
-            given = plain(option, given)
-            require_known(option, given, checks)
+            options = getattr(self, option)
+            require(isinstance(options, Mapping), option, "fields by name", options)
+            options = plain(option, options)
+            require_known(option, options, checks)
             if option == "ppo":
-                require_advantages(given.get("normalize_advantages"))
-            for name, value in given.items():
+                require_advantages(options.get("normalize_advantages"))
+            for name, value in options.items():
                 require(checks[name].test(value), f"{option}.{name}", checks[name].expected, value)
-            object.__setattr__(self, option, given)
+            object.__setattr__(self, option, options)
 
     def groups(self) -> dict[str, dict[str, Any]]:
         """Return the options of algorithms that differ from the run's, by the name of the algorithm."""
-        return {name: given for name, given in {"ppo": self.ppo, **self.algorithms}.items() if given}
+        return {name: options for name, options in {"ppo": self.ppo, **self.algorithms}.items() if options}
 
 
 OPTIONS = Check(

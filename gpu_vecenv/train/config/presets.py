@@ -71,18 +71,18 @@ class Preset:
     def __post_init__(self) -> None:
         """Check types and ranges."""
         check_fields(self, _CHECKS)
-        for name, own in self.algorithms.items():
-            if name in ALGORITHMS and own.options is not None:
+        for name, preset in self.algorithms.items():
+            if name in ALGORITHMS and preset.options is not None:
                 kind = ALGORITHMS[name].config_class
-                require(isinstance(own.options, kind), f"algorithms[{name!r}].options", f"a {kind.__name__}", own.options)
+                require(isinstance(preset.options, kind), f"algorithms[{name!r}].options", f"a {kind.__name__}", preset.options)
 
     def of(self, algorithm: str) -> AlgorithmPreset:
         """Return what a run of an algorithm leaves out, with a network; the defaults of one without a preset."""
         if algorithm == "ppo":
             return AlgorithmPreset(self.ppo, **{name: getattr(self, name) for name in OF_RUN})
-        own = self.algorithms.get(algorithm, AlgorithmPreset())
+        preset = self.algorithms.get(algorithm, AlgorithmPreset())
         usual = ALGORITHMS[algorithm].config_class.network if algorithm in ALGORITHMS else NetworkConfig()
-        return own if own.network is not None else replace(own, network=usual)
+        return preset if preset.network is not None else replace(preset, network=usual)
 
     def options_of(self, algorithm: str) -> dict[str, Any]:
         """Return the options that a run of an algorithm leaves out, by name; empty for the defaults."""
@@ -103,7 +103,7 @@ _CHECKS: Mapping[str, Check] = {
     "env_kwargs": Check(lambda value: is_dict_of(lambda _: True, value), "a dict with str keys"),
     "stagger_starts": FLAG,
     "algorithms": Check(
-        lambda value: is_dict_of(lambda own: isinstance(own, AlgorithmPreset), value) and "ppo" not in value,
+        lambda value: is_dict_of(lambda preset: isinstance(preset, AlgorithmPreset), value) and "ppo" not in value,
         "a dict of AlgorithmPresets by name of the algorithm, but for PPO, whose preset are the other fields",
     ),
 }

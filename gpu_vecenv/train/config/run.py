@@ -144,9 +144,9 @@ class TrainConfig:
         check_fields(self, _CHECKS)
         object.__setattr__(self, "frozen", tuple(self.frozen))
         object.__setattr__(self, "env_kwargs", plain("env_kwargs", self.env_kwargs))
-        given = [name for name in ("stop_at", "patience", "best_of") if getattr(self, name) is not None]
-        if given and self.evaluation_interval is None:
-            raise ConfigError(f"{given[0]}: expected an evaluation_interval with it, got None")
+        periodic = [name for name in ("stop_at", "patience", "best_of") if getattr(self, name) is not None]
+        if periodic and self.evaluation_interval is None:
+            raise ConfigError(f"{periodic[0]}: expected an evaluation_interval with it, got None")
         require_no_fields(self, self.algorithms)
         checked = {name: checked_options(name, options) for name, options in self.algorithms.items()}
         object.__setattr__(self, "algorithms", checked)
@@ -194,11 +194,11 @@ class TrainConfig:
         Raises:
             ConfigError: their algorithms want different numbers, or one is not registered.
         """
-        wanted = {name: self.options_of(name).num_steps for name in policies if registered(self.algorithm_of(name))}
-        if len(set(wanted.values())) > 1:
-            got = ", ".join(f"{number} for {name!r}" for name, number in wanted.items())
+        steps = {name: self.options_of(name).num_steps for name in policies if registered(self.algorithm_of(name))}
+        if len(set(steps.values())) > 1:
+            got = ", ".join(f"{number} for {name!r}" for name, number in steps.items())
             raise ConfigError(f"num_steps: expected one number of steps for all policies of a run, got {abbreviated(got)}")
-        number: int = next(iter(wanted.values()))
+        number: int = next(iter(steps.values()))
         return number
 
     def to_options(self) -> dict[str, Any]:
@@ -294,16 +294,16 @@ class TrainConfig:
         good = isinstance(options, Mapping) and is_name(options.get("env_id"))
         require(good, "options", "a mapping with an env_id", options)
         preset, built = preset_of(options["env_id"]), grouped(options, cls)
-        if isinstance(given := built.get("network"), Mapping):
+        if isinstance(network := built.get("network"), Mapping):
             usual = preset.of(str(built.get("algorithm", cls.algorithm))).network
-            built["network"] = from_options(NetworkConfig, {**vars(usual), **given})
-        if isinstance(given := built.get("ppo"), Mapping):
-            built["ppo"] = from_options(PPOConfig, {**vars(preset.ppo), **given})
+            built["network"] = from_options(NetworkConfig, {**vars(usual), **network})
+        if isinstance(ppo := built.get("ppo"), Mapping):
+            built["ppo"] = from_options(PPOConfig, {**vars(preset.ppo), **ppo})
         if isinstance(groups := built.get("algorithms"), Mapping):
-            built["algorithms"] = {name: _options(name, given, preset) for name, given in groups.items()}
+            built["algorithms"] = {name: _options(name, fields, preset) for name, fields in groups.items()}
         if isinstance(built.get("policies"), Mapping):
             of_run = (built.get("algorithm"),)
-            built["policies"] = {name: _policy(name, own, of_run) for name, own in built["policies"].items()}
+            built["policies"] = {name: _policy(name, settings, of_run) for name, settings in built["policies"].items()}
         refuse_former(built)
         return from_options(cls, built)
 
@@ -323,18 +323,18 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: {error}") from error
 
 
-def _options(algorithm: str, given: object, preset: Preset) -> object:
+def _options(algorithm: str, options: object, preset: Preset) -> object:
     """Return the options of an algorithm; those that a mapping leaves out are the preset's."""
-    if not isinstance(given, Mapping) or algorithm not in ALGORITHMS:
-        return given
-    return from_options(ALGORITHMS[algorithm].config_class, {**preset.options_of(algorithm), **given})
+    if not isinstance(options, Mapping) or algorithm not in ALGORITHMS:
+        return options
+    return from_options(ALGORITHMS[algorithm].config_class, {**preset.options_of(algorithm), **options})
 
 
-def _policy(name: object, own: object, of_run: Iterable[object]) -> object:
-    if not isinstance(own, Mapping):
-        return own
+def _policy(name: object, settings: object, of_run: Iterable[object]) -> object:
+    if not isinstance(settings, Mapping):
+        return settings
     with _errors_of(name):
-        return from_options(PolicyConfig, grouped(own, PolicyConfig, of_run))
+        return from_options(PolicyConfig, grouped(settings, PolicyConfig, of_run))
 
 
 @contextlib.contextmanager
@@ -375,7 +375,8 @@ _CHECKS: Mapping[str, Check] = {
     "network": _instance(NetworkConfig).or_none(),
     "threads": THREADS,
     "policies": Check(
-        lambda value: is_dict_of(lambda own: isinstance(own, PolicyConfig), value), "a dict of policy names and PolicyConfigs"
+        lambda value: is_dict_of(lambda config: isinstance(config, PolicyConfig), value),
+        "a dict of policy names and PolicyConfigs",
     ),
     "schedule_steps": LONG_COUNT.or_none(),
     "stagger_starts": Check(lambda value: isinstance(value, bool), "True or False").or_none(),
@@ -418,15 +419,15 @@ def resolve(config: TrainConfig) -> ResolvedConfig:
     Worlds, steps, networks and starts are those of the run's algorithm, options those of each algorithm.
     """
     preset = preset_of(config.env_id)
-    own = preset.of(config.algorithm)
-    filled = {**vars(config), **{name: getattr(own, name) for name in OF_RUN if getattr(config, name) is None}}
+    of_algorithm = preset.of(config.algorithm)
+    filled = {**vars(config), **{name: getattr(of_algorithm, name) for name in OF_RUN if getattr(config, name) is None}}
     filled["ppo"] = preset.ppo if config.ppo is None else config.ppo
     filled["env_kwargs"] = preset.env_params(config.env_kwargs)
     used = {config.algorithm, *(each.algorithm for each in config.policies.values() if each.algorithm)} - {"ppo"}
     usual = {name: preset.options_of(name) for name in sorted(used) if name in ALGORITHMS}
     filled["algorithms"] = usual | config.algorithms
     if config.network is None:
-        filled["policies"] = {name: _with_network(each, preset, own.network) for name, each in config.policies.items()}
+        filled["policies"] = {name: _with_network(each, preset, of_algorithm.network) for name, each in config.policies.items()}
     if config.schedule_steps is None:
         filled["schedule_steps"] = filled["total_steps"]
     return ResolvedConfig(**filled)

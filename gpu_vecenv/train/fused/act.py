@@ -167,12 +167,12 @@ class FusedPolicy(FusedActor):
         """See ``Policy.value()``."""
         return self.values(cast(Tensor, inputs.obs).unsqueeze(0)).squeeze(0)
 
-    def values(self, obs: Tensor, wanted: Tensor | None = None) -> Tensor:
+    def values(self, obs: Tensor, used: Tensor | None = None) -> Tensor:
         """Return the values of all steps at once, float32 (S, B).
 
         Args:
             obs: float32 (S, B, *shape).
-            wanted: bool (S, B), False for values that nobody reads, which are undefined; None: all are wanted.
+            used: bool (S, B), False for values that nobody reads, which are undefined; None: all are used.
 
         Raises:
             ShapeError, ArrayTypeError, DeviceError: the tensor does not fit.
@@ -182,8 +182,8 @@ class FusedPolicy(FusedActor):
         for steps in self._steps(rows):
             call = _Call(self, "gv_values", 1, tuple(result[steps].shape))
             call.place("obs", obs[steps], torch.float32, self.sizes.features)
-            if wanted is not None:
-                call.place("mask", wanted[steps], torch.bool, 1)
+            if used is not None:
+                call.place("mask", used[steps], torch.bool, 1)
                 call.args.partly = 1
             call.write(result[steps])
         return result
@@ -212,11 +212,11 @@ class _Call(Call):
             self.set(units=fused.room_for_units(self.count))
         self._addresses: list[int] = []
 
-    def place(self, member: str, array: Tensor, dtype: torch.dtype, numbers: int) -> bool:
-        """Store the place of an array with ``numbers`` numbers a row; return True if it had to be copied."""
+    def place(self, member: str, array: Tensor, dtype: torch.dtype, width: int) -> bool:
+        """Store the place of an array with ``width`` numbers a row; return True if it had to be copied."""
         axes, rows = len(self.rows), self.rows
-        if tuple(array.shape[:axes]) != rows or array.shape[axes:].numel() != numbers:
-            expected = f"the axes {rows} and {numbers} numbers a row"
+        if tuple(array.shape[:axes]) != rows or array.shape[axes:].numel() != width:
+            expected = f"the axes {rows} and {width} numbers a row"
             raise ShapeError(f"fused policy: {member} must have {expected}, got {tuple(array.shape)}.")
         if array.dtype != dtype:
             raise ArrayTypeError(f"fused policy: {member} must be {dtype}, got {array.dtype}.")
@@ -226,7 +226,7 @@ class _Call(Call):
         array = array.contiguous() if copied else array
         step = array.stride(0) if axes == 2 else rows[0] * array.stride(0)
         setattr(self.args, member, SLAB.form(array.data_ptr(), step, array.stride(axes - 1)))
-        self._kept[member] = array
+        self._members[member] = array
         return copied
 
     def run(self) -> None:

@@ -1,4 +1,4 @@
-"""Which policies the fused update takes."""
+"""Checks of policies: sizes of the networks that the fused update takes, and reasons why it does not take others."""
 
 from __future__ import annotations
 

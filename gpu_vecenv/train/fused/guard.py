@@ -1,4 +1,4 @@
-"""How far gradients of the kernels are from those of torch in float64, on a minibatch."""
+"""Error of the kernels' gradients of a minibatch, measured by torch in float64."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ def kernel_gradient(kernels: UpdateKernels, index: Tensor, used: Tensor) -> dict
 
 
 def exact_gradient(
-    policy: Policy, config: PPOConfig, samples: Samples, scalars: DeviceScalars, numbers: Tensor, index: Tensor, used: Tensor
+    policy: Policy, config: PPOConfig, samples: Samples, scalars: DeviceScalars, loss_inputs: Tensor, index: Tensor, used: Tensor
 ) -> dict[str, Tensor]:
     """Return the same by torch's autograd over the policy's own module, float64. The host waits for the device.
 
     Args:
         policy: the policy.
-        config: hyperparameters; advantages are those of ``numbers``.
+        config: hyperparameters; advantages are those of ``loss_inputs``.
         samples: the policy's samples of a rollout.
         scalars: settings of the update.
-        numbers: float32 (T * B, 4), log-probability, value, advantage and target of each sample.
+        loss_inputs: float32 (T * B, 4), log-probability, value, advantage and target of each sample.
         index: int64 (b,), samples of the minibatch.
         used: bool (b,), False for rows that fill it up.
     """
@@ -57,7 +57,7 @@ def exact_gradient(
     inputs, action = samples.chosen(at), samples.action[at]
     assert isinstance(inputs.obs, Tensor)
     action = action.double() if action.is_floating_point() else action
-    log_prob, value, advantage, target = numbers[chosen].double().unbind(-1)
+    log_prob, value, advantage, target = loss_inputs[chosen].double().unbind(-1)
     valid = torch.ones_like(chosen, dtype=torch.bool)
     choice = None if samples.choice is None else samples.choice[at]
     batch = Minibatch(Inputs(inputs.obs.double(), inputs.mask), action, log_prob, value, advantage, target, valid, choice)

@@ -77,8 +77,8 @@ class UpdateKernels:
     @staticmethod
     def _are_few(sizes: Sizes, num_rows: int, device: torch.device, alone: bool) -> bool:
         """True if a GPU has a multiprocessor for each tile of all networks, or two if several runs share it."""
-        wanted = (1 if alone else 2) * sizes.num_networks * -(-num_rows // sizes.tile_rows)
-        return device.type == "cuda" and wanted <= multiprocessors(device)
+        needed_multiprocessors = (1 if alone else 2) * sizes.num_networks * -(-num_rows // sizes.tile_rows)
+        return device.type == "cuda" and needed_multiprocessors <= multiprocessors(device)
 
     def _blocks(self) -> int:
         """Return the blocks of one network: one for each tile, or as many as the GPU holds at a time for all networks."""

@@ -57,7 +57,7 @@ def ppo_memory(policy: Policy, options: PPOConfig, setup: Setup) -> tuple[int, i
     return moments, _update(policy, setup.rows, options, None if isinstance(sizes, str) else sizes, setup.device)
 
 
-def _numbers(rows: PolicyRows, places: int) -> int:
+def _transition_bytes(rows: PolicyRows, places: int) -> int:
     """Return the bytes of numbers of transitions in an update, of which so many places are shuffled."""
     # Advantage, target and value, and these beside the log-probability again; places that count, and their numbers.
     transitions = rows.rollout.num_steps * math.prod(rows.shape)
@@ -69,14 +69,14 @@ def _update(policy: Policy, rows: PolicyRows, ppo: PPOConfig, sizes: Sizes | Non
     steps, agents = rows.rollout.num_steps, math.prod(rows.shape[1:])
     samples = steps * rows.num_samples
     minibatch = -(-samples // ppo.num_minibatches)
-    numbers = _numbers(rows, samples)
+    transition_bytes = _transition_bytes(rows, samples)
     if sizes is not None:
-        return numbers + 4 * samples * ppo.num_epochs + _kernels(sizes, minibatch, device)
+        return transition_bytes + 4 * samples * ppo.num_epochs + _kernels(sizes, minibatch, device)
     chunk = min(samples + rows.num_samples, max(MAX_CHUNK_ROWS // agents, rows.num_samples))
     in_order = (8 + 1) * ppo.num_minibatches * minibatch
     learning = _grown(lambda count: _measured_step(policy, rows, ppo, count), minibatch)
     valuing = _grown(lambda count: _measured_values(policy, rows, count), chunk)
-    return numbers + in_order + max(learning, valuing)
+    return transition_bytes + in_order + max(learning, valuing)
 
 
 def _fused_by_sequences(rows: PolicyRows, ppo: PPOConfig, sizes: RecurrentSizes, device: torch.device) -> int:
@@ -85,10 +85,10 @@ def _fused_by_sequences(rows: PolicyRows, ppo: PPOConfig, sizes: RecurrentSizes,
     sequences = steps // length * rows.num_samples
     minibatch = -(-sequences // ppo.num_minibatches)
     starts = 4 * sequences * sizes.hidden[0]
-    final_values = 4 * steps * rows.num_samples  # beside the values that _numbers() counts
+    final_values = 4 * steps * rows.num_samples  # beside the values that _transition_bytes() counts
     stash = 2 * sizes.stash_columns * stash_rows(sizes, minibatch, length)
     in_order = 4 * sequences * ppo.num_epochs
-    return _numbers(rows, sequences) + starts + final_values + in_order + stash + _partial_sums(sizes, minibatch, device)
+    return _transition_bytes(rows, sequences) + starts + final_values + in_order + stash + _partial_sums(sizes, minibatch, device)
 
 
 def _update_by_sequences(policy: Policy, rows: PolicyRows, ppo: PPOConfig, final: bool) -> int:
@@ -117,7 +117,7 @@ def _update_by_sequences(policy: Policy, rows: PolicyRows, ppo: PPOConfig, final
     learning = measured(lambda *size: _measured_sequences(whole, rows, *size), length, minibatch)
     chunk = min(steps, max(1, MAX_CHUNK_ROWS // (rows.num_samples * agents)))
     valuing = measured(lambda *size: _measured_run(whole, rows, final, *size), chunk, rows.num_samples)
-    return _numbers(rows, sequences) + starts + in_order + max(learning, valuing)
+    return _transition_bytes(rows, sequences) + starts + in_order + max(learning, valuing)
 
 
 def _measured_sequences(backend: RecurrentBackend, rows: PolicyRows, steps: int, count: int) -> int:
@@ -127,9 +127,9 @@ def _measured_sequences(backend: RecurrentBackend, rows: PolicyRows, steps: int,
     loss, peak = PPOLoss(backend.config, unit, unit), _Peak()
     backend.starts = cast(Tensor, samples.state)
     index = torch.arange(count, dtype=torch.int64, device="cpu")[None]
-    numbers = torch.zeros(4, steps * count, *rows.shape[1:], dtype=torch.float32, device="cpu")
+    loss_inputs = torch.zeros(4, steps * count, *rows.shape[1:], dtype=torch.float32, device="cpu")
     with each_operation(peak.run):
-        for batch, evaluated in backend.minibatches(samples, index, torch.ones_like(index, dtype=torch.bool), numbers):
+        for batch, evaluated in backend.minibatches(samples, index, torch.ones_like(index, dtype=torch.bool), loss_inputs):
             loss.backward(evaluated, batch, policy.name)
     for parameter in policy.parameters():
         parameter.grad = None

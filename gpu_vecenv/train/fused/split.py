@@ -44,10 +44,10 @@ class SplitKernels(UpdateKernels):
         self.call.set(samples=samples)
         args, shared_bytes = self.args, self.sizes.update_memory.shared_bytes
         blocks, sums = args.actor_blocks + args.critic_blocks, self._tiles * args.slices
-        whole = args.rows
-        for first in range(0, whole, self.room):
+        rows = args.rows
+        for first in range(0, rows, self.room):
             args.samples = samples.data_ptr() + 4 * first
-            args.rows, args.adds = min(self.room, whole - first), int(first > 0)
+            args.rows, args.adds = min(self.room, rows - first), int(first > 0)
             for name, teams in (("gv_first_units", blocks), ("gv_deltas", blocks), ("gv_weight_sums", sums)):
                 self._launch(name, teams, shared_bytes)
-        args.rows = whole
+        args.rows = rows

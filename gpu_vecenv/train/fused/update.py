@@ -77,30 +77,30 @@ class FusedBackend(Backend):
     @torch.no_grad()
     def learn(self, samples: Samples, scalars: DeviceScalars, estimates: Advantages) -> Tensor:
         """See ``Backend.learn()``."""
-        of_valid = moments(estimates.numbers[:2].flatten(1).t(), samples.valid.flatten())
+        of_valid = moments(estimates.stacked[:2].flatten(1).t(), samples.valid.flatten())
         of_choice = None
         if samples.choice is not None:
-            of_choice = moments(estimates.numbers[0].view(-1, 1), samples.choice.flatten())
+            of_choice = moments(estimates.stacked[0].view(-1, 1), samples.choice.flatten())
         kernels = self._prepared(samples, scalars)
         ends = UpdateEnds(kernels, self.config, scalars, self.factor, self.shuffles)
         self._learn(kernels, samples, ends.begin(samples.log_prob, estimates, of_valid, of_choice))
         return ends.end()
 
-    def _learn(self, kernels: UpdateKernels, samples: Samples, numbers: Tensor) -> None:
+    def _learn(self, kernels: UpdateKernels, samples: Samples, loss_inputs: Tensor) -> None:
         """Learn from all minibatches of all epochs.
 
         Args:
             kernels: point to samples and settings.
             samples: the policy's samples of a rollout.
-            numbers: float32 (T * B, 4), log-probability, value, advantage and target.
+            loss_inputs: float32 (T * B, 4), log-probability, value, advantage and target.
         """
         config = self.config
-        kernels.call.set(numbers=numbers)
+        kernels.call.set(numbers=loss_inputs)
         shuffled, number = shuffle_samples(self.places(samples), config.num_minibatches, self.shuffles, 1, config.num_epochs), 0
         normal = None
         if config.normalize_advantages == "minibatch":
             choice = None if samples.choice is None else samples.choice.flatten()
-            normal = minibatch_moments(numbers[:, 2], self.transitions(samples, shuffled), choice)
+            normal = minibatch_moments(loss_inputs[:, 2], self.transitions(samples, shuffled), choice)
         for epoch in range(config.num_epochs):
             for minibatch in range(config.num_minibatches):
                 if normal is not None:

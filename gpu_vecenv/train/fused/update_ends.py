@@ -63,17 +63,17 @@ class UpdateEnds:
             rollout.
         """
         log_prob = log_prob if log_prob.stride(1) == 1 else log_prob.contiguous()
-        numbers = torch.empty(log_prob.numel(), 4, dtype=torch.float32, device=log_prob.device)
+        loss_inputs = torch.empty(log_prob.numel(), 4, dtype=torch.float32, device=log_prob.device)
         choice = of_choice or moments
         self._call.set(
-            size=len(numbers), samples_per_step=log_prob.shape[1], log_prob_step=log_prob.stride(0), log_prob=log_prob,
+            size=len(loss_inputs), samples_per_step=log_prob.shape[1], log_prob_step=log_prob.stride(0), log_prob=log_prob,
             advantage=estimates.advantage, target=estimates.target, value=estimates.value, mean=moments.mean, var=moments.var,
             num_samples=moments.num_samples, choice_mean=choice.mean, choice_var=choice.var,
             choice_num_samples=choice.num_samples,
         )  # fmt: skip
-        self._call.args.numbers = numbers.data_ptr()
-        self._call.launch("gv_begin", -(-len(numbers) // TILE), len(numbers))
-        return numbers
+        self._call.args.numbers = loss_inputs.data_ptr()
+        self._call.launch("gv_begin", -(-len(loss_inputs) // TILE), len(loss_inputs))
+        return loss_inputs
 
     def end(self) -> Tensor:
         """Count the shuffles, and return the numbers of ``PPO.metric_names``, float32 (12,)."""

@@ -252,9 +252,9 @@ def _make(
     if module is not None:
         raise ConfigError(f"policy {name!r}: its algorithm builds the networks from NetworkConfig; expected no module, got one")
     for each in dataclasses.fields(NetworkConfig):
-        given, usual = getattr(network, each.name), each.default
-        if each.name not in READ and given != usual:
-            raise ConfigError(f"policy {name!r}: network.{each.name} has no effect; expected {usual!r}, got {given!r}")
+        value, usual = getattr(network, each.name), each.default
+        if each.name not in READ and value != usual:
+            raise ConfigError(f"policy {name!r}: network.{each.name} has no effect; expected {usual!r}, got {value!r}")
     if isinstance(group.action, Box):
         width = group.action.high.astype(np.float64) - group.action.low.astype(np.float64)
         if not (np.isfinite(width) & (width > 0)).all():

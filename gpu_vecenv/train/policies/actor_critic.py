@@ -159,8 +159,8 @@ class ActorCritic(Policy):
         begun, ends = state, episode_end
         if isinstance(rows, Tensor) and isinstance(inputs.obs, dict):
             begun, ends = state.flatten(0, 1), episode_end.flatten(1)
-        taken = (rows, *((self._critic_inputs(inputs),) if self.critic_sources else ()), begun, ends)
-        results = results_of(self.network, taken, self.num_outputs, self.name, "sequence", self.state_shape)
+        arguments = (rows, *((self._critic_inputs(inputs),) if self.critic_sources else ()), begun, ends)
+        results = results_of(self.network, arguments, self.num_outputs, self.name, "sequence", self.state_shape)
         outputs, value, states = (x.float().reshape(*shape, *x.shape[ends.dim() :]) for x in results)
         return self._scored(outputs, value, inputs.mask, action), states
 
@@ -212,18 +212,18 @@ class ActorCritic(Policy):
         ``inputs`` has what else a network with a state or with inputs of its critic takes.
         """
         network, rows = self.network, self._read(obs, agent)
-        taken: tuple[Any, ...] = (rows,)
+        arguments: tuple[Any, ...] = (rows,)
         if self.critic_sources and part == "critic":
-            taken += (self._critic_inputs(cast(Inputs, inputs)),)
+            arguments += (self._critic_inputs(cast(Inputs, inputs)),)
         if self.state_shape is not None:
             state = None if inputs is None else inputs.state
             if state is None:
                 expected = f"expected Inputs.state of {self.state_shape} a row"
                 raise ConfigError(f"policy {self.name!r} has a state: {expected}, got None")
-            taken += (state.flatten(0, 1) if isinstance(rows, Tensor) and isinstance(obs, dict) else state,)
+            arguments += (state.flatten(0, 1) if isinstance(rows, Tensor) and isinstance(obs, dict) else state,)
         if self.checks_results:
-            return results_of(network, taken, self.num_outputs, self.name, part, self.state_shape)
-        return network(*taken) if part is None else getattr(network, part)(*taken)
+            return results_of(network, arguments, self.num_outputs, self.name, part, self.state_shape)
+        return network(*arguments) if part is None else getattr(network, part)(*arguments)
 
 
 def require_actions(space: spaces.Space) -> None:

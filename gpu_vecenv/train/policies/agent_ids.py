@@ -26,12 +26,12 @@ class AgentIds(nn.Module):
     In the first layer of a network, the weights of these features are a vector for each agent, which is added.
     """
 
-    numbers: Tensor
+    ids: Tensor
 
     def __init__(self, num_ids: int):
         """Store the numbers 0 to ``num_ids - 1``."""
         super().__init__()
-        self.register_buffer("numbers", torch.arange(num_ids, dtype=torch.int32, device="cpu"), persistent=False)
+        self.register_buffer("ids", torch.arange(num_ids, dtype=torch.int32, device="cpu"), persistent=False)
 
     def forward(self, obs: Observation, agent: Tensor) -> Observation:
         """Return observations with the features.
@@ -40,6 +40,6 @@ class AgentIds(nn.Module):
             obs: normalised observations, see ``Inputs``.
             agent: int32 (B,) or (B, a), see ``Inputs``.
         """
-        own = obs["own"].flatten(2) if isinstance(obs, dict) else obs.flatten(1)
-        both = torch.cat((own, (agent.unsqueeze(-1) == self.numbers).to(own.dtype)), dim=-1)
-        return {**obs, "own": both} if isinstance(obs, dict) else both
+        features = obs["own"].flatten(2) if isinstance(obs, dict) else obs.flatten(1)
+        with_ids = torch.cat((features, (agent.unsqueeze(-1) == self.ids).to(features.dtype)), dim=-1)
+        return {**obs, "own": with_ids} if isinstance(obs, dict) else with_ids

@@ -62,7 +62,7 @@ def check_network(
     critic = (torch.ones(NUM_SAMPLES, sum(world.sources[x] for x in sources), **options),) if sources else ()
     before = [x.clone() for x in _tensors(obs)]
     with _evaluation_mode(network), torch.set_grad_enabled(learns):
-        whole = () if sources else results_of(network, (obs, *state), spec.num_outputs, name, None, shape)
+        forward_results = () if sources else results_of(network, (obs, *state), spec.num_outputs, name, None, shape)
         parts = {
             part: results_of(network, (obs, *(critic if part == "critic" else ()), *state), spec.num_outputs, name, part, shape)
             for part in ("actor", "critic") if has_method(network, part)
@@ -72,16 +72,16 @@ def check_network(
         if state and "actor" in parts:
             parts["actor"], parts["state of actor"] = parts["actor"]
     where = _where(name, obs)
-    for what, result in zip(("outputs", "value", "state"), whole, strict=False):
+    for what, result in zip(("outputs", "value", "state"), forward_results, strict=False):
         _require_numbers(result, f"{where}: {what}")
     for part, result in parts.items():
         _require_numbers(result, f"{where}: {part}()")
-    for part, result in zip(("actor", "critic", "state of actor"), whole, strict=False):
+    for part, result in zip(("actor", "critic", "state of actor"), forward_results, strict=False):
         if part in parts and not torch.allclose(parts[part], result, rtol=1e-3, atol=1e-4):
             raise ConfigError(f"{where}: expected {part}() to return what forward() returns, got other numbers")
     if not all(torch.equal(x, y) for x, y in zip(_tensors(obs), before, strict=True)):
         raise ConfigError(f"{where}: {CHANGED}")
-    outputs, value = whole[:2] or (parts["actor"], parts["critic"])
+    outputs, value = forward_results[:2] or (parts["actor"], parts["critic"])
     # Continuous actions have a deviation beside the network, which learns without it.
     if learns and not group.continuous and not (outputs.requires_grad or value.requires_grad):
         raise ConfigError(f"network of policy {name!r}: {NOTHING_LEARNS}")
@@ -92,12 +92,12 @@ def _check_sequence(
 ) -> None:
     """Raise ConfigError unless ``sequence()`` returns what a loop over two steps does; some states begin anew between them."""
     shape, rows = tuple(state.shape[len(_rows_of(obs)) :]), _rows_of(obs)
-    both = apply(obs, lambda x: torch.stack((x, x.flip(0))))
+    pair = apply(obs, lambda x: torch.stack((x, x.flip(0))))
     ends = torch.zeros(2, *rows, dtype=torch.bool, device=state.device)
     ends[0, 0] = True
     expected, now = [], state
     for t, end in enumerate(ends):
-        step = apply(both, lambda x, t=t: x[t])  # type: ignore[misc]
+        step = apply(pair, lambda x, t=t: x[t])  # type: ignore[misc]
         if critic:
             outputs, after = results_of(network, (step, now), num_outputs, name, "actor", shape)
             results = (outputs, results_of(network, (step, *critic, now), num_outputs, name, "critic", shape), after)
@@ -105,12 +105,12 @@ def _check_sequence(
             results = results_of(network, (step, now), num_outputs, name, None, shape)
         expected.append(results)
         now = torch.where(wide(end, results[2]), 0.0, results[2])
-    taken = (both, *(torch.stack((x, x)) for x in critic), state, ends)
-    found = results_of(network, taken, num_outputs, name, "sequence", shape)
-    for what, of_steps, result in zip(("outputs", "value", "states"), zip(*expected, strict=True), found, strict=True):
-        _require_numbers(result, f"{_where(name, both)}: {what} of sequence()")
+    arguments = (pair, *(torch.stack((x, x)) for x in critic), state, ends)
+    results = results_of(network, arguments, num_outputs, name, "sequence", shape)
+    for what, of_steps, result in zip(("outputs", "value", "states"), zip(*expected, strict=True), results, strict=True):
+        _require_numbers(result, f"{_where(name, pair)}: {what} of sequence()")
         if not torch.allclose(torch.stack(of_steps), result, rtol=1e-3, atol=1e-4):
-            raise ConfigError(f"{_where(name, both)}: expected {what} of sequence() as of a loop over steps, got other numbers")
+            raise ConfigError(f"{_where(name, pair)}: expected {what} of sequence() as of a loop over steps, got other numbers")
 
 
 def results_of(
@@ -149,19 +149,19 @@ def results_of(
         raise ConfigError(f"{_where(name, obs)}: expected {expected}, got {type(error).__name__}: {error}") from error
     if _versions(inputs) != before:
         raise ConfigError(f"{_where(name, obs)}: {CHANGED}")
-    rows, whole = _rows_of(obs, part), part in (None, "sequence")
+    rows, returns_both = _rows_of(obs, part), part in (None, "sequence")
     outputs = value = results
     with_state = part != "critic" and state_shape is not None
-    if whole or with_state:
-        if not (isinstance(results, tuple) and len(results) == whole + 1 + with_state):
+    if returns_both or with_state:
+        if not (isinstance(results, tuple) and len(results) == returns_both + 1 + with_state):
             raise ConfigError(f"{_where(name, obs)}: expected a tuple {_expected(part, state_shape)}, got {_form(results)}")
         outputs, value = results[:2]
     if with_state and not (isinstance(results[-1], Tensor) and results[-1].shape == (*rows, *(state_shape or ()))):
         _refuse(results[-1], (*rows, *(state_shape or ())), f"{_where(name, obs)}: state")
     if part != "critic" and not (isinstance(outputs, Tensor) and outputs.shape == (*rows, num_outputs)):
-        _refuse(outputs, (*rows, num_outputs), f"{_where(name, obs)}: {'outputs' if whole else 'actor()'}")
+        _refuse(outputs, (*rows, num_outputs), f"{_where(name, obs)}: {'outputs' if returns_both else 'actor()'}")
     if part != "actor" and not (isinstance(value, Tensor) and value.shape == rows):
-        _refuse(value, rows, f"{_where(name, obs)}: {'value' if whole else 'critic()'}")
+        _refuse(value, rows, f"{_where(name, obs)}: {'value' if returns_both else 'critic()'}")
     return results
 
 
@@ -234,8 +234,8 @@ def samples_of(network: nn.Module, group: Group, agents: int = 0) -> Observation
     def samples(space: Box, *lead: int, flat: bool) -> Tensor:
         bounds = (np.broadcast_to(bound, space.shape).astype(np.float32) for bound in (space.low, space.high))
         low, high = (torch.tensor(bound, **options) for bound in bounds)
-        numbers = torch.randn(*lead, *space.shape, generator=generator, **options).clamp(low, high).to(device)
-        return numbers.flatten(len(lead)) if flat else numbers
+        sample = torch.randn(*lead, *space.shape, generator=generator, **options).clamp(low, high).to(device)
+        return sample.flatten(len(lead)) if flat else sample
 
     if group.shared is None and agents:
         return {"own": samples(group.observation, NUM_SAMPLES, agents, flat=False)}

@@ -31,8 +31,8 @@ def worlds_and_agents(env: GpuVectorEnv) -> tuple[Tensor, Tensor]:
         worlds.append(world)
         agents.append(before + agent)
         before += count
-    both = (torch.from_numpy(np.concatenate(numbers).astype(np.int32)) for numbers in (worlds, agents))
-    world_of_row, agent_of_row = (numbers.to(env.device) for numbers in both)
+    columns = (torch.from_numpy(np.concatenate(column).astype(np.int32)) for column in (worlds, agents))
+    world_of_row, agent_of_row = (column.to(env.device) for column in columns)
     return world_of_row, agent_of_row
 
 

@@ -91,8 +91,8 @@ class MultiCategorical:
             allowed = None
             if mask is not None and group.mask_columns is not None:
                 allowed = _at(mask, group.mask_columns).unflatten(-1, (-1, group.size))
-            own = _at(logits, group.columns).unflatten(-1, (-1, group.size))
-            self.groups.append((group, Categorical(own, allowed)))
+            of_group = _at(logits, group.columns).unflatten(-1, (-1, group.size))
+            self.groups.append((group, Categorical(of_group, allowed)))
 
     def mode(self) -> Tensor:
         """Return the likeliest choices, int64 (..., k)."""
@@ -127,13 +127,13 @@ def largest(
     """
     parts = []
     for group in _groups(tuple(sizes), _covered(sizes, mask, masked), values.device):
-        own = _at(values, group.columns).unflatten(-1, (-1, group.size))
+        of_group = _at(values, group.columns).unflatten(-1, (-1, group.size))
         if mask is not None and group.mask_columns is not None:
             allowed = _at(mask, group.mask_columns).unflatten(-1, (-1, group.size))
-            best = torch.where(allowed, own, -math.inf)
-            best = torch.where(allowed.any(-1), best.amax(-1), own[..., 0])
+            best = torch.where(allowed, of_group, -math.inf)
+            best = torch.where(allowed.any(-1), best.amax(-1), of_group[..., 0])
         else:
-            best = own.amax(-1)
+            best = of_group.amax(-1)
         parts.append(best.sum(-1))
     return _total(parts)
 
@@ -162,11 +162,11 @@ def _groups(sizes: tuple[int, ...], covered: tuple[int, ...], device: torch.devi
         alike.setdefault((size, entry in mask_first), []).append(entry)
 
     def places(starts: list[int], size: int) -> slice | Tensor:
-        every = [start + i for start in starts for i in range(size)]
-        if every == list(range(every[0], every[0] + len(every))):
-            return slice(every[0], every[0] + len(every))
+        indices = [start + i for start in starts for i in range(size)]
+        if indices == list(range(indices[0], indices[0] + len(indices))):
+            return slice(indices[0], indices[0] + len(indices))
         with torch.inference_mode(False):  # the cached tensor is used with gradients
-            return torch.tensor(every, dtype=torch.int64, device=device)
+            return torch.tensor(indices, dtype=torch.int64, device=device)
 
     return [
         _Group(

@@ -216,7 +216,7 @@ class _Call(Call):
         self._queue = functools.partial(self.launch, name, tiles, self.count * self.entries)
         drawn = self._run(out)
         for member, _ in self._inputs:  # of one call; a queued kernel reads them before their memory is used again
-            del self._kept[member]
+            del self._members[member]
         return drawn
 
     def again(self, inputs: Sequence[Tensor], out: tuple[Tensor, Tensor, Tensor] | None) -> Drawn | None:
@@ -231,8 +231,8 @@ class _Call(Call):
     def _run(self, out: tuple[Tensor, Tensor, Tensor] | None) -> Drawn:
         """Queue the kernel with arrays for its results, by default fresh ones."""
         if out is None:
-            numbers = torch.empty((2, *self.rows), dtype=torch.float32, device=self.device)
-            drawn = Drawn(torch.empty((*self.rows, self.entries), dtype=self.dtype, device=self.device), numbers[0], numbers[1])
+            log_prob, entropy = torch.empty((2, *self.rows), dtype=torch.float32, device=self.device)
+            drawn = Drawn(torch.empty((*self.rows, self.entries), dtype=self.dtype, device=self.device), log_prob, entropy)
         elif out is self._out:
             drawn = self._drawn
         else:
@@ -246,8 +246,8 @@ class _Call(Call):
     def _checked(self, out: tuple[Tensor, Tensor, Tensor]) -> Drawn:
         """Check arrays for the results."""
         drawn = Drawn(*out)
-        wanted = ((*self.rows, self.entries), self.dtype), (self.rows, torch.float32), (self.rows, torch.float32)
-        for name, array, (shape, dtype) in zip(Drawn._fields, drawn, wanted, strict=True):
+        expected = ((*self.rows, self.entries), self.dtype), (self.rows, torch.float32), (self.rows, torch.float32)
+        for name, array, (shape, dtype) in zip(Drawn._fields, drawn, expected, strict=True):
             form = (tuple(array.shape), array.dtype, array.device, array.is_contiguous())
             if form != (shape, dtype, self.device, True):
                 raise ShapeError(f"draws: out.{name} must be contiguous {dtype} {shape} on {self.device}, got {form}.")

@@ -58,9 +58,9 @@ class Memory(nn.Module):
         """Return ``weight_ih x + bias_ih``, float32 (..., B, G H) or (..., B, a, G H); a shared part is read once a world."""
         if isinstance(obs, Tensor):
             return nn.functional.linear(obs.flatten(-self.axes), self.weight_ih, self.bias_ih)
-        shared, own = self.weight_ih.split(self.parts, dim=1)
-        by_world = nn.functional.linear(obs["shared"], shared, self.bias_ih)
-        return by_world.unsqueeze(-2) + nn.functional.linear(obs["own"], own)
+        shared_weight, own_weight = self.weight_ih.split(self.parts, dim=1)
+        by_world = nn.functional.linear(obs["shared"], shared_weight, self.bias_ih)
+        return by_world.unsqueeze(-2) + nn.functional.linear(obs["own"], own_weight)
 
     def step(self, read: Tensor, state: Tensor) -> Tensor:
         """Return the state after a step, (B[, a], *state_shape), of what was read in it and of the state before it."""
@@ -164,19 +164,19 @@ class Recurrent(FeedForward):
         after = self._remember(obs, state)
         return super().actor(self.memory.units(after)), after
 
-    def critic(self, obs: Observation, *given: Tensor) -> Tensor:  # type: ignore[override]
-        """Return the value alone; ``given`` are the inputs of the critic, if it has any, and the state."""
-        *inputs, state = given
+    def critic(self, obs: Observation, *arguments: Tensor) -> Tensor:  # type: ignore[override]
+        """Return the value alone; ``arguments`` are the inputs of the critic, if it has any, and the state."""
+        *inputs, state = arguments
         return super().critic(self.memory.units(self._remember(obs, state)), *inputs)
 
-    def sequence(self, obs: Observation, *given: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def sequence(self, obs: Observation, *arguments: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return outputs, values and states after each of L steps, see ``NetworkSpec``.
 
         Args:
             obs: observations of L steps.
-            given: the inputs of the critic, if it has any, the state, and ``episode_end``.
+            arguments: the inputs of the critic, if it has any, the state, and ``episode_end``.
         """
-        *inputs, state, episode_end = given
+        *inputs, state, episode_end = arguments
         states = self.memory.sequence(obs, state, episode_end)
         units = self.memory.units(states)
         if inputs:

@@ -89,8 +89,8 @@ class NetworkSpec:
     @property
     def parts(self) -> tuple[int, ...]:
         """Features of the shared part, if there is one, and of the rest."""
-        own = math.prod(self.observation.shape)
-        return (own,) if self.shared is None else (math.prod(self.shared.shape), own)
+        features = math.prod(self.observation.shape)
+        return (features,) if self.shared is None else (math.prod(self.shared.shape), features)
 
 
 def state_shape_of(network: nn.Module) -> tuple[int, ...] | None:
@@ -134,13 +134,13 @@ def network_input(network: nn.Module, obs: Observation) -> Observation:
     """Return observations in the form that a network takes; that is rows (B * a, ...) if it reads no shared part by itself."""
     if isinstance(obs, Tensor):
         return obs
-    own = obs["own"]
+    own_part = obs["own"]
     if "shared" not in obs:
-        return own.flatten(0, 1)
+        return own_part.flatten(0, 1)
     if takes_parts(network):
         return obs
-    shared = obs["shared"].unsqueeze(-2).expand(*own.shape[:-1], -1)
-    return torch.cat((shared, own), dim=-1).flatten(0, 1)
+    shared = obs["shared"].unsqueeze(-2).expand(*own_part.shape[:-1], -1)
+    return torch.cat((shared, own_part), dim=-1).flatten(0, 1)
 
 
 class SharedLinear(nn.Linear):
@@ -157,9 +157,9 @@ class SharedLinear(nn.Linear):
 
     def forward(self, obs: dict[str, Tensor]) -> Tensor:  # type: ignore[override]  # observations of worlds, not of rows
         """Return float32 (B, a, size_out) of ``{"shared": (B, S), "own": (B, a, P)}``."""
-        shared, own = self.weight.split(self.parts, dim=1)
-        by_world = nn.functional.linear(obs["shared"], shared, self.bias)
-        return by_world.unsqueeze(-2) + nn.functional.linear(obs["own"], own)
+        shared_weight, own_weight = self.weight.split(self.parts, dim=1)
+        by_world = nn.functional.linear(obs["shared"], shared_weight, self.bias)
+        return by_world.unsqueeze(-2) + nn.functional.linear(obs["own"], own_weight)
 
 
 def _layer(parts: tuple[int, ...], size_out: int, gain: float, generator: torch.Generator) -> nn.Linear:
@@ -258,8 +258,8 @@ class FeedForward(nn.Module):
 
         The first layer multiplies the inputs once a world, see ``SharedLinear``. A value of a team is computed once a world.
         """
-        own = features if isinstance(features, Tensor) else features["own"]
-        rows, by_world = own.shape[:-1], own.reshape(*inputs.shape[:-1], -1, own.shape[-1])
+        own_part = features if isinstance(features, Tensor) else features["own"]
+        rows, by_world = own_part.shape[:-1], own_part.reshape(*inputs.shape[:-1], -1, own_part.shape[-1])
         if self.team_value:
             return CALL_LAYERS(self.critic_layers, inputs).expand(by_world.shape[:-1]).reshape(rows)
         if self.adds_shared and not isinstance(features, Tensor):

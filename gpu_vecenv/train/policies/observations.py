@@ -78,11 +78,11 @@ class CriticNorm(nn.Module):
             agents: a, agents of the policy in a world; of one role, if it acts for several.
         """
         super().__init__()
-        self.agents, self.own = agents, math.prod(group.observation.shape)
-        self.shared = 0 if group.shared is None else math.prod(group.shared.shape)
+        self.agents, self.features = agents, math.prod(group.observation.shape)
+        self.shared_features = 0 if group.shared is None else math.prod(group.shared.shape)
         # Fields that are neighbours are normalised together.
         kinds = itertools.groupby(names, lambda name: name if name in (OBSERVATIONS, SHARED) else "")
-        self.parts = [(kind, sum(sources[name] for name in some)) for kind, some in kinds]
+        self.parts = [(kind, sum(sources[name] for name in sources_of_kind)) for kind, sources_of_kind in kinds]
         self.fields = nn.ModuleList(RunningNorm((size,)) for kind, size in self.parts if not kind)
 
     def forward(self, inputs: Tensor, present: Tensor | None, norm: ObservationNorm | None) -> Tensor:
@@ -101,20 +101,20 @@ class CriticNorm(nn.Module):
             elif norm is None:
                 parts.append(part)
             elif kind == SHARED:
-                parts.append(norm.parts["shared"].forward(part.unflatten(-1, (-1, self.shared))).flatten(-2))
+                parts.append(norm.parts["shared"].forward(part.unflatten(-1, (-1, self.shared_features))).flatten(-2))
             else:
                 parts.append(self._observations(part, present, norm))
         return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
 
     def _observations(self, part: Tensor, present: Tensor | None, norm: ObservationNorm) -> Tensor:
         """Return the normalised observations of all agents, for each role its shared part and then its agents."""
-        roles = part.unflatten(-1, (-1, self.shared + self.agents * self.own))
-        shared, own = roles.split([self.shared, self.agents * self.own], dim=-1)
-        rows: Tensor = norm.parts["own"].forward(own.unflatten(-1, (self.agents, self.own)))
+        roles = part.unflatten(-1, (-1, self.shared_features + self.agents * self.features))
+        shared, own_part = roles.split([self.shared_features, self.agents * self.features], dim=-1)
+        rows: Tensor = norm.parts["own"].forward(own_part.unflatten(-1, (self.agents, self.features)))
         alive = None if present is None else present.unflatten(-1, (-1, self.agents))
         if alive is not None:
             rows = torch.where(alive.unsqueeze(-1), rows, 0.0)
-        if not self.shared:
+        if not self.shared_features:
             return rows.flatten(-3)
         shared = norm.parts["shared"].forward(shared)
         if alive is not None:

@@ -27,27 +27,27 @@ MAX_REWARD = 10.0
 class Advantages:
     """Estimates of a rollout, each float32 (T, ...); 0 for transitions that are not valid."""
 
-    numbers: Tensor
+    stacked: Tensor
     """Float32 (3, T, ...): advantage, target and value."""
 
     @property
     def advantage(self) -> Tensor:
-        """How much better an action was than the policy's mean."""
-        return self.numbers[0]
+        """Return after the action minus the mean return of the policy in the same state."""
+        return self.stacked[0]
 
     @property
     def target(self) -> Tensor:
-        """Advantage plus value, which the value is to learn."""
-        return self.numbers[1]
+        """Advantage plus value: the target of the value loss."""
+        return self.stacked[1]
 
     @property
     def value(self) -> Tensor:
         """The value before the step."""
-        return self.numbers[2]
+        return self.stacked[2]
 
     def __iter__(self) -> Iterator[Tensor]:
         """Iterate over the three."""
-        return iter(self.numbers)
+        return iter(self.stacked)
 
 
 def advantages(
@@ -140,8 +140,8 @@ def _call(reward: Tensor, lead: dict[str, tuple[int, ...]], scalars: dict[str, f
     if not shape or not shape[0]:
         raise ShapeError(f"returns: reward must have shape (T, ...) with at least one step, got {tuple(shape)}.")
     for name, array in arrays.items():
-        if array is not None and array.shape != (wanted := (*lead[name], *shape[1:]) if name in lead else shape):
-            raise ShapeError(f"returns: {name} must have shape {tuple(wanted)}, got {tuple(array.shape)}.")
+        if array is not None and array.shape != (expected := (*lead[name], *shape[1:]) if name in lead else shape):
+            raise ShapeError(f"returns: {name} must have shape {tuple(expected)}, got {tuple(array.shape)}.")
         if array is not None and name != "running":  # which is written to
             arrays[name] = array.contiguous()
     return Call(SCAN, reward.device, steps=shape[0], columns=shape[1:].numel(), **scalars, reward=reward.contiguous(), **arrays)

@@ -58,13 +58,13 @@ class Logger:
         self.first_steps = first_steps
         self.wandb = wandb
         self.options = options or {}
-        self._given = tuple(sinks)
+        self._given_sinks = tuple(sinks)
         self._sinks: list[Sink] = []
         self._resources = contextlib.ExitStack()
 
     def __enter__(self) -> Logger:
         """Open Weights & Biases and TensorBoard; if one cannot be opened, close the other."""
-        self._sinks = list(self._given)
+        self._sinks = list(self._given_sinks)
         with contextlib.ExitStack() as opened:
             if self.wandb is not None:
                 self._add(WeightsAndBiases(self.wandb, self.out, self.options), opened)
@@ -81,7 +81,7 @@ class Logger:
             OSError: the file cannot be written.
         """
         if self.out is not None:  # before the others, so that an error of these leaves the line of the iteration in the file
-            self._add(JsonLines(self.out / METRICS_FILE, self.first_iteration), self._resources, len(self._given))
+            self._add(JsonLines(self.out / METRICS_FILE, self.first_iteration), self._resources, len(self._given_sinks))
         self._add(Terminal(self.total_steps, sys.stdout, self.quiet), self._resources)
 
     def _add(self, sink: Sink, opened: contextlib.ExitStack, place: int = sys.maxsize) -> None:

@@ -18,7 +18,7 @@ from gpu_vecenv.atomic_file import name_in_errors
 POINT_S = 0.1
 """Seconds between two points of a curve. An event takes half a millisecond of the host, as much as a short iteration or more."""
 
-_numbers = itertools.count()
+_file_numbers = itertools.count()
 """Numbers of the event files of this process, which keep the names of two files of one second apart."""
 
 
@@ -83,7 +83,7 @@ class TensorBoard:
         from tensorboard.summary.writer.record_writer import RecordWriter
 
         self._event, self._summary = Event, Summary
-        name = f"events.out.tfevents.{time.time():010.0f}.{socket.gethostname()}.{os.getpid()}.{next(_numbers)}"
+        name = f"events.out.tfevents.{time.time():010.0f}.{socket.gethostname()}.{os.getpid()}.{next(_file_numbers)}"
         self._path = self._folder / name
         self._file = open(self._path, "xb")
         self._records: Any = RecordWriter(self._file)

@@ -66,9 +66,9 @@ def make_env(
         "autoreset_mode": autoreset_mode,
     }
     try:
-        env = _made(config.env_id, config.env_kwargs, options)
+        env = _make_vec(config.env_id, config.env_kwargs, options)
     except RoleSpacesError:
-        env = _made(config.env_id, config.env_kwargs, options | {"view": "worlds"})
+        env = _make_vec(config.env_id, config.env_kwargs, options | {"view": "worlds"})
     with close_on_error(env):
         return through_wrappers(env, config.env_id)
 
@@ -87,11 +87,11 @@ def make_vec(env_id: str, env_kwargs: Mapping[str, Any], options: Mapping[str, A
     Raises:
         ConfigError: the id is unknown or makes no ``GpuVectorEnv``, or ``env_kwargs`` holds an argument of ``make_vec``.
     """
-    return cast("GpuVectorEnv", _made(env_id, env_kwargs, options).unwrapped)
+    return cast("GpuVectorEnv", _make_vec(env_id, env_kwargs, options).unwrapped)
 
 
-def _made(env_id: str, env_kwargs: Mapping[str, Any], options: Mapping[str, Any]) -> VectorEnv:
-    """Return what ``make_vec()`` unwraps."""
+def _make_vec(env_id: str, env_kwargs: Mapping[str, Any], options: Mapping[str, Any]) -> VectorEnv:
+    """Return the env of ``make_vec()`` inside all its wrappers."""
     reserved = [name for name in env_kwargs if name in {*options, *RESERVED_KEYWORDS}]
     if reserved:
         raise ConfigError(f"env_kwargs: expected parameters of the env, got {reserved}, which are arguments of make_vec")

@@ -30,7 +30,7 @@ def whole_rollout(
 class Collector:
     """Steps the env with the actions of policies.
 
-    Before and after each ``collect()`` the last observations, masks and who is alive are in slot T of the rollout.
+    Before and after each ``collect()`` the last observations, masks and flags of agents in the game are in slot T of the rollout.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class Collector:
 
     def state_dict(self) -> dict[str, object]:
         """Return the state to save between two rollouts."""
-        by_role = {group.role: slabs.kept() for group, slabs in zip(self.env.layout.groups, self.rollout.groups, strict=True)}
+        by_role = {group.role: slabs.last() for group, slabs in zip(self.env.layout.groups, self.rollout.groups, strict=True)}
         wrapped = as_wrapped(self.env)
         return {
             "env": dict(self.env.get_state()),

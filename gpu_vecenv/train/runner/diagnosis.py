@@ -42,7 +42,7 @@ def describe_nonfinite(name: str, policy: Policy, rows: PolicyRows, algorithm: A
             if earliest is None or place[0] < earliest[0]:
                 where = f"{what} of world {who[0]}, agent {who[1]} in step {place[0]} of the rollout"
                 earliest = place[0], f"{where} is {_excess(slab[tuple(place)], largest)}"
-    # Weights come first, because they spoil actions; statistics come last, because observations spoil them.
+    # Weights come first, because actions depend on them, and statistics last, because they depend on observations.
     if weights := _not_finite(dict(policy.named_parameters())):
         return f"policy {name!r}: weights {weights} are not finite"
     if earliest is not None:
@@ -77,7 +77,7 @@ def _tensors(state: object, path: str = "") -> Iterator[tuple[str, Tensor]]:
 
 
 def _excess(values: Tensor, largest: float) -> str:
-    """Say what is wrong with numbers of a row."""
+    """Return a text about the numbers of a row that are too large or not finite."""
     if not values.isfinite().all():
         return "not finite"
     return (

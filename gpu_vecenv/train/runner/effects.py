@@ -32,11 +32,11 @@ def require_effects(config: TrainConfig) -> None:
             if is_random(name):
                 raise ConfigError(f"{option}: expected policies with a network, got {name!r}, which acts at random")
     for name in config.frozen:
-        own = config.policies.get(name)
-        if own is None:
+        settings = config.policies.get(name)
+        if settings is None:
             continue
-        learning = ["algorithm"] * (own.algorithm not in (None, config.algorithm))
-        learning += [f"{group}.{field}" for group, fields in own.groups().items() for field in fields]
+        learning = ["algorithm"] * (settings.algorithm not in (None, config.algorithm))
+        learning += [f"{group}.{field}" for group, fields in settings.groups().items() for field in fields]
         learning = [field for field in learning if not field.endswith(".normalize_observations")]  # it is a part of the network
         if learning:
             raise ConfigError(f"policies: expected no settings of learning for {name!r}, which is frozen, got {learning[0]}")
@@ -58,8 +58,8 @@ def require_used(config: TrainConfig, policies: Iterable[str]) -> None:
         if name not in used.values():
             algorithms = ", ".join(dict.fromkeys(used.values()))
             raise ConfigError(f"{name}: expected algorithms of the policies, {algorithms}, got {name!r}, which no policy uses")
-    for name, own in config.policies.items():
-        for group in own.groups():
+    for name, settings in config.policies.items():
+        for group in settings.groups():
             if name in used and group != used[name]:
                 raise ConfigError(f"policies[{name!r}]: expected options of its algorithm {used[name]!r}, got some of {group!r}")
 

@@ -60,7 +60,7 @@ class Iteration:
         self.algorithms, self.schedules, self.episodes = algorithms, schedules, episodes
         self.metric_names = [f"{metric}/{name}" for name in rows for metric in EPISODE_METRICS]
         self.metric_names += [f"episode/{metric.name}" for metric in collector.env.env_spec.metrics]
-        self.metric_names += [f"{metric}/{name}" for name, own in algorithms.items() for metric in own.metric_names]
+        self.metric_names += [f"{metric}/{name}" for name, algorithm in algorithms.items() for metric in algorithm.metric_names]
         device = collector.rollout.reward.device
         states = {name: [x for x in policy.state_dict().values() if x.is_floating_point()] for name, policy in policies.items()}
         states = {name: state for name, state in states.items() if state}
@@ -87,18 +87,23 @@ class Iteration:
         self.schedules.move()
         self.collector.collect()
         samples = {name: rows.samples() for name, rows in self.rows.items()}
-        rewards = {name: own.reward if own.env_reward is None else own.env_reward for name, own in samples.items()}
-        metrics = [self.episodes[name].update(rewards[name], own.ended, own.valid) for name, own in samples.items()]
+        rewards = {
+            name: of_policy.reward if of_policy.env_reward is None else of_policy.env_reward
+            for name, of_policy in samples.items()
+        }
+        metrics = [
+            self.episodes[name].update(rewards[name], of_policy.ended, of_policy.valid) for name, of_policy in samples.items()
+        ]
         if self.collector.rollout.episode is not None:
             metrics.append(mean_metrics(*self.collector.rollout.metrics_of_worlds()))
         for name, algorithm in self.algorithms.items():
-            own = samples[name]
+            of_policy = samples[name]
             if first:
-                self._observe(name, own)
-                algorithm.begin(own)
-            metrics.append(algorithm.update(own, self.schedules.scalars[name]))
+                self._observe(name, of_policy)
+                algorithm.begin(of_policy)
+            metrics.append(algorithm.update(of_policy, self.schedules.scalars[name]))
             if not first:
-                self._observe(name, own)
+                self._observe(name, of_policy)
         # An infinite weight or observation may leave gradients finite, for example if a unit is saturated.
         every = torch.cat((*metrics, self._nothing_found))
         self._search(every[len(every) - len(self._nothing_found) :])

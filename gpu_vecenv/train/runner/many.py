@@ -124,7 +124,7 @@ def resume_many(
     if not run_folders(folder):
         raise ConfigError(f"{folder}: expected a folder of runs, such as {Path(folder) / 'seed-0'}, got none")
     with contextlib.closing(RunFolder(Path(folder))):
-        runs = [_found(path, callbacks, changes) for path in run_folders(folder)]
+        runs = [_resumed_run(path, callbacks, changes) for path in run_folders(folder)]
         _require(at_once, {run.name: run.result.config for run in runs})
         return _train(runs, at_once, quiet, new=False)
 
@@ -142,7 +142,7 @@ def _new(name: str, config: TrainConfig, callbacks: Sequence[Callback]) -> OneOf
     return OneOfMany(name, config, lambda: Trainer(config, quiet=True, callbacks=callbacks, shares_gpu=True))
 
 
-def _found(path: Path, callbacks: Sequence[Callback], changes: dict[str, Any]) -> OneOfMany:
+def _resumed_run(path: Path, callbacks: Sequence[Callback], changes: dict[str, Any]) -> OneOfMany:
     """Return the run of a folder."""
     config = changed(TrainConfig.of_run(path), {"out": str(path), **changes})
     if not has_checkpoint(path):

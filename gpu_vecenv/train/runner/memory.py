@@ -1,7 +1,7 @@
 """Bytes that a run takes on its device, counted from its options before anything large is made.
 
-Arrays of the rollout are made on torch's device "meta", which has shapes and no memory. Networks are made on the CPU. What an
-algorithm takes is counted by the function with which it is registered.
+Arrays of the rollout are made on torch's device "meta", which has shapes and no memory. Networks are made on the CPU. An
+algorithm is registered with a function that counts its bytes.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from gpu_vecenv.train.runner.trainer import Trainer
 
 @dataclass(frozen=True)
 class RunResult:
-    """How one of several runs ended."""
+    """Result of one of several runs."""
 
     config: TrainConfig
     """Options of the run; resolved if it has begun."""

@@ -100,7 +100,7 @@ class Pipeline:
         return values, (len(self._times) - 1) / (self._times[-1] - self._times[0])
 
     def require_none(self) -> None:
-        """Put what comes next behind all work of the run.
+        """Make the current stream wait for all work of the run.
 
         Raises:
             SequenceError: iterations are in flight.
@@ -121,7 +121,7 @@ class Pipeline:
         return f"{describe_nonfinite_state(name, policy, algorithm)} ({how})"
 
     def _follow_stream(self) -> None:
-        """Put what comes next behind all work of this run, if the caller's current stream is another one than before."""
+        """Make the caller's current stream wait for all work of this run, if it is another stream than before."""
         if self._stream is None:
             return
         stream = torch.cuda.current_stream(self._device)

@@ -50,8 +50,8 @@ class Players:
         rollout = Rollout.allocate(env, num_steps, with_final_obs=False)
         rows = rows_of_policies(env, rollout, policy_map)
         acting = {name: (actors or policies)[name] for name in rows}
-        for name, own in rows.items():
-            own.keep_states(policies[name].state_shape)
+        for name, rows_of_policy in rows.items():
+            rows_of_policy.keep_states(policies[name].state_shape)
         self.collector = Collector(env, rollout, acting, rows, whole_rollout(env, rollout, acting, rows))
         everyone = {role: [Members(role, 0, count)] for role, count in env.role_counts.items()}
         self.roles = policy_rows(rollout, env.layout.groups, dict(env.role_rows), env.num_worlds, everyone)

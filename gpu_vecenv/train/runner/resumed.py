@@ -96,11 +96,11 @@ def require_kept(before: ResolvedConfig, now: ResolvedConfig) -> None:
         ConfigError: an option that a run keeps has another value; the message names it.
     """
     policies = sorted({*before.policies, *now.policies})
-    fixed, wanted = _kept(before, policies), _kept(now, policies)
+    fixed, present = _fixed_options(before, policies), _fixed_options(now, policies)
     for name, value in fixed.items():
-        if wanted.get(name, value) != value:
+        if present.get(name, value) != value:
             raise ConfigError(
-                f"{name}: expected {abbreviated(value)}, as in the run that is resumed, got {abbreviated(wanted[name])}; "
+                f"{name}: expected {abbreviated(value)}, as in the run that is resumed, got {abbreviated(present[name])}; "
                 "a new run takes other values, and load_policies gives it the weights of this one"
             )
     thawed = sorted(set(before.frozen) - set(now.frozen))
@@ -108,7 +108,7 @@ def require_kept(before: ResolvedConfig, now: ResolvedConfig) -> None:
         raise ConfigError(f"frozen: expected {thawed[0]!r} in it, as in the run that is resumed, which has no optimiser of it")
 
 
-def _kept(config: ResolvedConfig, policies: Iterable[str]) -> dict[str, Any]:
+def _fixed_options(config: ResolvedConfig, policies: Iterable[str]) -> dict[str, Any]:
     """Return the options by name that a run keeps when it is resumed.
 
     Args:

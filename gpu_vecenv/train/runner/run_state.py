@@ -98,23 +98,23 @@ def make_policies(
         if module is None:
             raise ConfigError(f"networks: expected a torch.nn.Module for the policy {name!r}, got None")
     policies: dict[str, Policy] = {}
-    for name, own in rows.items():
+    for name, rows_of_policy in rows.items():
         if is_random(name):
-            policies[name] = RandomPolicy(own.group)
+            policies[name] = RandomPolicy(rows_of_policy.group)
             continue
-        given: Any = networks[name] if name in networks else config.settings_of(name).module
+        user_module: Any = networks[name] if name in networks else config.settings_of(name).module
         network = config.network_of(name)
-        own.with_ids = network.agent_ids
-        world = WorldSpec(own.num_agents, own.spans[0].agents, own.sources)
+        rows_of_policy.with_ids = network.agent_ids
+        world = WorldSpec(rows_of_policy.num_agents, rows_of_policy.spans[0].agents, rows_of_policy.sources)
         options, algorithm = config.options_of(name), ALGORITHMS.get(config.algorithm_of(name))
         if algorithm is None and not hasattr(options, "normalize_observations"):
             expected = "expected a registered algorithm, or its option normalize_observations"
             raise ConfigError(f"policy {name!r}: {expected}, got {config.algorithm_of(name)!r} with {vars(options)}")
         make = None if algorithm is None else algorithm.part("policy")
-        chosen = options.normalize_observations if make is None else options
-        parts = (name, own.group, config.seed, network, chosen, given, name in learn, world)
+        policy_options = options.normalize_observations if make is None else options
+        parts = (name, rows_of_policy.group, config.seed, network, policy_options, user_module, name in learn, world)
         policies[name] = (make or make_policy)(*parts)
-        own.keep_states(policies[name].state_shape)
+        rows_of_policy.keep_states(policies[name].state_shape)
     return {name: policy.to(device) for name, policy in policies.items()}
 
 

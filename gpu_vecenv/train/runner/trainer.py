@@ -335,9 +335,9 @@ class Trainer:
         """
         values, rate = self.pipeline.finish()
         self._iteration += 1
-        numbers = {"iteration": self.iteration, "steps": self.iteration * self.steps_per_iteration}
+        counts = {"iteration": self.iteration, "steps": self.iteration * self.steps_per_iteration}
         evaluated = self.periodic_evaluation.evaluate(self.iteration)
-        return {**numbers, "steps_per_second": rate * self.steps_per_iteration, **values, **evaluated}
+        return {**counts, "steps_per_second": rate * self.steps_per_iteration, **values, **evaluated}
 
     def _goes_on(self, stop_at: int, stop: StopRequest) -> bool:
         """True if ``train()`` may launch an iteration."""

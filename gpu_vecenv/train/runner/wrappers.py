@@ -1,4 +1,4 @@
-"""Which wrappers of a user's env the trainer trains through, and their statistics in evaluations."""
+"""Wrappers of a user's env that the trainer can train through, and their statistics in evaluations."""
 
 from __future__ import annotations
 

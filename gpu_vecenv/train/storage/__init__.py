@@ -1,1 +1,1 @@
-"""A rollout: what the env writes, and which rows each policy owns."""
+"""A rollout: the slabs that env and collector fill, the rows of each policy, and its replay buffer."""

@@ -128,10 +128,10 @@ class PolicyRows:
         world, agent = [], []
         for span in self.spans:
             first = span.first_agent + span.members.lo
-            numbers = torch.arange(first, first + span.agents, dtype=torch.int32, device=device)
+            agent_numbers = torch.arange(first, first + span.agents, dtype=torch.int32, device=device)
             worlds = torch.arange(num_worlds, dtype=torch.int32, device=device).unsqueeze(1)
             world.append(self.formed(worlds.expand(-1, span.agents), 0))
-            agent.append(self.formed(numbers.expand(num_worlds, -1), 0))
+            agent.append(self.formed(agent_numbers.expand(num_worlds, -1), 0))
         self.worlds, self.agents = tuple(world), tuple(agent)
 
     def keep_states(self, shape: tuple[int, ...] | None) -> None:
@@ -170,8 +170,8 @@ class PolicyRows:
     def sources(self) -> dict[str, int]:
         """Inputs that a critic of the policy may name, and their features a world; see ``NetworkSpec.sources``."""
         shared = sum(span.slabs.obs.shared[0, 0].numel() for span in self.spans if span.slabs.obs.shared is not None)
-        own = sum(span.agents * span.slabs.obs.own[0, 0].numel() for span in self.spans)
-        return {**self.rollout.sources, OBSERVATIONS: shared + own, **({SHARED: shared} if shared else {})}
+        own_features = sum(span.agents * span.slabs.obs.own[0, 0].numel() for span in self.spans)
+        return {**self.rollout.sources, OBSERVATIONS: shared + own_features, **({SHARED: shared} if shared else {})}
 
     @property
     def copied_critic(self) -> int:
@@ -201,11 +201,11 @@ class PolicyRows:
 
     def _final_critic_inputs(self, present: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """Return ``_critic_inputs()`` of final observations, float32 (T, N, C) and bool (T, N, A), valid where episodes ended."""
-        found = [span.slabs.final_obs for span in self.spans]
+        final_obs = [span.slabs.final_obs for span in self.spans]
         if present is not None:
             after = [span.by_world(self.rollout.agent_alive, 1, span.rows) for span in self.spans]
             present = present[:-1] & self._beside(after, 2)
-        parts = self._all_observed([obs for obs in found if obs is not None], present)
+        parts = self._all_observed([obs for obs in final_obs if obs is not None], present)
         return self._beside([parts[name] for name in self.critic_sources], 2), present
 
     def _present(self) -> Tensor | None:
@@ -222,18 +222,18 @@ class PolicyRows:
             observed: observations of the spans.
             present: bool (S, N, A), agents of the policy whose observations count; the others are zeros. None: all count.
         """
-        every, shared_parts = [], []
+        observed_parts, shared_parts = [], []
         alive = [None] * len(self.spans) if present is None else present.split([span.agents for span in self.spans], 2)
-        for span, obs, here in zip(self.spans, observed, alive, strict=True):
-            own = span.by_world(obs.own, 1, span.group_rows).flatten(3)
-            own = (own if here is None else torch.where(here.unsqueeze(-1), own, 0.0)).flatten(2)
+        for span, obs, counts in zip(self.spans, observed, alive, strict=True):
+            own_part = span.by_world(obs.own, 1, span.group_rows).flatten(3)
+            own_part = (own_part if counts is None else torch.where(counts.unsqueeze(-1), own_part, 0.0)).flatten(2)
             if obs.shared is not None:
                 shared = obs.shared.flatten(2)
                 shared_parts.append(shared)
-                every.append(shared if here is None else torch.where(here.any(2, keepdim=True), shared, 0.0))
-            every.append(own)
-        found = {SHARED: self._beside(shared_parts, 2)} if SHARED in self.critic_sources else {}
-        return {**found, OBSERVATIONS: self._beside(every, 2)} if OBSERVATIONS in self.critic_sources else found
+                observed_parts.append(shared if counts is None else torch.where(counts.any(2, keepdim=True), shared, 0.0))
+            observed_parts.append(own_part)
+        sources = {SHARED: self._beside(shared_parts, 2)} if SHARED in self.critic_sources else {}
+        return {**sources, OBSERVATIONS: self._beside(observed_parts, 2)} if OBSERVATIONS in self.critic_sources else sources
 
     @property
     def num_samples(self) -> int:
@@ -274,12 +274,12 @@ class PolicyRows:
         for span in spans if self.with_last_mask else ():
             span.slabs.limit(rollout.num_steps)
 
-        def own(slab_of: str) -> Tensor:
+        def of_policy(slab_of: str) -> Tensor:
             arrays = [span.by_world(getattr(span.slabs, slab_of), 1, span.group_rows) for span in spans]
             return self._beside([self.formed(array, 1) for array in arrays], 1)
 
-        def observed(found: Sequence[Observations | None]) -> Observation | None:
-            pairs = [(span, obs) for span, obs in zip(spans, found, strict=True) if obs is not None]
+        def observed(obs_of_spans: Sequence[Observations | None]) -> Observation | None:
+            pairs = [(span, obs) for span, obs in zip(spans, obs_of_spans, strict=True) if obs is not None]
             several = [self._observed(span, obs, 1) for span, obs in pairs]
             if not several:
                 return None
@@ -289,7 +289,7 @@ class PolicyRows:
 
         obs = observed([span.slabs.obs for span in spans])
         assert obs is not None  # every span has observations
-        mask = None if spans[0].slabs.mask is None else own("mask")
+        mask = None if spans[0].slabs.mask is None else of_policy("mask")
         choice = None
         if mask is not None and may_lack_choice(self.group):
             choice = have_choice(mask, tuple(self.group.limited_choices), masks.valid)
@@ -298,8 +298,8 @@ class PolicyRows:
         once = [None if x is None else self._beside([x] * len(spans), 1) for x in (critic, present, *of_end)]
         return Samples(
             obs=obs,
-            action=own("action"),
-            log_prob=own("log_prob"),
+            action=of_policy("action"),
+            log_prob=of_policy("log_prob"),
             reward=self.gather(rollout.reward),
             **masks._asdict(),
             mask=mask,
@@ -318,8 +318,8 @@ class PolicyRows:
     def masks(self) -> TransitionMasks:
         """Return the masks of the policy's transitions, each bool (T, B[, a]), after a rollout was collected."""
         rollout, first = self.rollout, 0
-        made = torch.empty(4, rollout.num_steps, *self.shape, dtype=torch.bool, device=rollout.reward.device)
-        columns = made.flatten(2)
+        stacked = torch.empty(4, rollout.num_steps, *self.shape, dtype=torch.bool, device=rollout.reward.device)
+        columns = stacked.flatten(2)
         for span in self.spans:
             agents, count = span.first_agent + span.members.lo, span.num_worlds * span.agents
             arrays = (rollout.agent_alive, rollout.terminated, rollout.truncated)
@@ -328,17 +328,17 @@ class PolicyRows:
             alive_start = rollout.alive_start.narrow(1, agents, span.agents)
             transition_masks(alive_start, alive, terminated, truncated, alive_next, columns.narrow(2, first, count))
             first += count
-        return TransitionMasks(*made.unbind())
+        return TransitionMasks(*stacked.unbind())
 
     def _observed(self, span: AgentSpan, obs: Observations, axis: int) -> Observation:
         """Return observations of an agent span, whose axis ``axis`` is rows, as samples."""
-        own = self.formed(span.by_world(obs.own, axis, span.group_rows), axis)
+        own_part = self.formed(span.by_world(obs.own, axis, span.group_rows), axis)
         if obs.shared is None:
-            return {"own": own} if self.form == "worlds" else own
-        own, shared = own.flatten(axis + 2), obs.shared.flatten(axis + 1)
+            return {"own": own_part} if self.form == "worlds" else own_part
+        own_part, shared = own_part.flatten(axis + 2), obs.shared.flatten(axis + 1)
         if self.form == "worlds of one row":
             shared = shared.unsqueeze(-2).expand(*shared.shape[:-1], span.agents, -1).flatten(axis, axis + 1)
-        return {"shared": shared, "own": own}
+        return {"shared": shared, "own": own_part}
 
     def formed(self, array: Tensor, axis: int) -> Tensor:
         """Return an array with the axes (N, a) at ``axis`` in the form of samples."""
@@ -371,7 +371,7 @@ def policy_rows(
     for role, rows in role_rows.items():
         first_agent[role] = agents
         agents += (rows.stop - rows.start) // num_worlds
-    found = {}
+    rows_by_policy = {}
     for name, members in assignment.items():
         spans, spaces = [], []
         for member in members:
@@ -385,5 +385,5 @@ def policy_rows(
         forms = [(group.observation, group.shared, group.action, group.masked, group.effects) for group in spaces]
         if any(form != forms[0] for form in forms):
             raise PolicyMapError(f"policy_map: expected roles with equal spaces for the policy {name!r}, got {spaces}")
-        found[name] = PolicyRows(spans, spaces[0], rollout, agents)
-    return found
+        rows_by_policy[name] = PolicyRows(spans, spaces[0], rollout, agents)
+    return rows_by_policy

@@ -175,9 +175,9 @@ class Replay:
         Raises:
             CheckpointError: the state has another form.
         """
-        kept = isinstance(state, dict) and "ring" in state
-        require_same_form(state, self.state_dict(with_transitions=kept), where)
-        if kept:
+        has_transitions = isinstance(state, dict) and "ring" in state
+        require_same_form(state, self.state_dict(with_transitions=has_transitions), where)
+        if has_transitions:
             self.ring.load_state_dict(state["ring"], f"{where}/ring")
         else:
             self.ring.clear()
@@ -195,20 +195,21 @@ class Replay:
 
     def _parts(self) -> tuple[dict[str, Tensor], Any, int]:
         """Return arrays for the inputs and actions of a batch, by name, what a kernel gathers in them, and its tiles."""
-        found: dict[str, Tensor] = {}
+        arrays: dict[str, Tensor] = {}
         parts, tiles = (BATCH_PART.form * MAX_RING_PARTS)(), 0
-        wanted = [(prefix, name) for prefix in ("", "next_") for name in self.ring.arrays if name in GATHERED]
-        for part, (prefix, name) in zip(parts, [("", "action"), *wanted], strict=False):
+        observed = [(prefix, name) for prefix in ("", "next_") for name in self.ring.arrays if name in GATHERED]
+        for part, (prefix, name) in zip(parts, [("", "action"), *observed], strict=False):
             array = self.ring.arrays[name]
-            made = torch.empty(self.batch_size, *array.shape[2:], dtype=array.dtype, device=self.device)
-            found[prefix + name], of_agent = made, name not in ("shared", "critic")
+            gathered = torch.empty(self.batch_size, *array.shape[2:], dtype=array.dtype, device=self.device)
+            arrays[prefix + name], of_agent = gathered, name not in ("shared", "critic")
             final = self.ring.arrays.get(f"final_{name}")
-            part.ring, part.final_ring, part.to = array.data_ptr(), None if final is None else final.data_ptr(), made.data_ptr()
+            part.ring, part.to = array.data_ptr(), gathered.data_ptr()
+            part.final_ring = None if final is None else final.data_ptr()
             part.bytes, part.by_agent, part.is_next = array.element_size(), of_agent, prefix != ""
             part.width = array[0, 0].numel() // (self.ring.agents if of_agent else 1)
-            tiles += -(-made.numel() // TILE)
+            tiles += -(-gathered.numel() // TILE)
             part.otherwise, part.end_tile = name == "mask", tiles
-        return found, parts, tiles
+        return arrays, parts, tiles
 
     def _inputs(self, gathered: dict[str, Tensor], prefix: str, agent: Tensor | None) -> Inputs:
         parts = {name: gathered[prefix + name] for name in ("shared", "own") if prefix + name in gathered}

@@ -60,8 +60,8 @@ class Ring:
         firsts = [0, 0, *torch.tensor(self.nodes[1:-1], dtype=torch.int64, device="cpu").cumsum(0).tolist()]
         self._levels = (RING_LEVEL.form * MAX_RING_LEVELS)(*map(RING_LEVEL.form, firsts, self.nodes))
 
-        def tree(wanted: bool) -> Tensor | None:
-            return torch.zeros(sum(self.nodes[1:]), dtype=torch.float64, device=device) if wanted else None
+        def tree(exists: bool) -> Tensor | None:
+            return torch.zeros(sum(self.nodes[1:]), dtype=torch.float64, device=device) if exists else None
 
         self.masses, self.counts = tree(with_priorities), tree(not self.all_valid)
 

@@ -131,8 +131,8 @@ class Rollout:
             slabs = {**observed[0], "reward": self.reward}
         else:
             written, slabs = self.by_world, {}
-            for group, found in zip(env.layout.groups, observed, strict=True):
-                for name, slab in found.items():
+            for group, of_group in zip(env.layout.groups, observed, strict=True):
+                for name, slab in of_group.items():
                     slabs.setdefault(name, {})[group.role] = slab
             reward = self.by_world.agent_reward
             slabs["agent_reward"] = reward if env.num_agents > 1 else reward.squeeze(-1)

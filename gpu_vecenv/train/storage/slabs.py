@@ -76,8 +76,8 @@ class GroupSlabs:
             shared = None if group.shared is None else slab(steps, num_rows // group.count, *group.shared.shape)
             return Observations(slab(steps, num_rows, *(group.observation.shape or ())), shared)
 
-        def flags(length: int, wanted: object) -> Tensor | None:
-            return slab(num_steps + 1, num_rows, length, dtype=torch.bool) if wanted else None
+        def flags(length: int, exists: object) -> Tensor | None:
+            return slab(num_steps + 1, num_rows, length, dtype=torch.bool) if exists else None
 
         action_type = torch.float32 if group.continuous else torch.int32
         return cls(
@@ -106,23 +106,23 @@ class GroupSlabs:
         """Masks that the env writes."""
         return self.mask if self.effects is None else self.env_mask
 
-    def _kept(self) -> dict[str, Tensor]:
+    def _saved_slabs(self) -> dict[str, Tensor]:
         """Return the slabs of which a checkpoint has the last slot."""
         arrays = {"obs": self.obs.own, "shared_obs": self.obs.shared, "mask": self.written_mask, "effects": self.effects}
         return {name: slab for name, slab in arrays.items() if slab is not None}
 
-    def kept(self) -> dict[str, Tensor]:
+    def last(self) -> dict[str, Tensor]:
         """Return copies of the observations, masks and flags of effect of slot T, for a checkpoint."""
-        return {name: slab[-1].clone() for name, slab in self._kept().items()}
+        return {name: slab[-1].clone() for name, slab in self._saved_slabs().items()}
 
-    def restore(self, kept: dict[str, Tensor]) -> None:
-        """Overwrite slot T with what ``kept()`` returned."""
-        for name, slab in self._kept().items():
-            slab[-1].copy_(kept[name])
+    def restore(self, last: dict[str, Tensor]) -> None:
+        """Overwrite slot T with what ``last()`` returned."""
+        for name, slab in self._saved_slabs().items():
+            slab[-1].copy_(last[name])
 
     def copy_to_end(self) -> None:
         """Copy observations, masks and flags of effect of slot 0, where a reset writes them, to slot T."""
-        for slab in self._kept().values():
+        for slab in self._saved_slabs().values():
             slab[-1].copy_(slab[0])
 
     def bound(self, group: Group) -> dict[str, Any]:
@@ -137,8 +137,8 @@ class GroupSlabs:
             return slab.unflatten(1, (-1, group.count)) if group.role else slab
 
         def observations(slabs: Observations) -> Any:
-            own = rows(slabs.own)
-            return own if slabs.shared is None else {"shared": slabs.shared, "own": own}
+            own_part = rows(slabs.own)
+            return own_part if slabs.shared is None else {"shared": slabs.shared, "own": own_part}
 
         views: dict[str, Any] = {"obs": observations(self.obs)}
         for name, flags in (("action_mask", self.written_mask), ("action_effects", self.effects)):

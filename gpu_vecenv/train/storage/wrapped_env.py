@@ -203,7 +203,7 @@ class WrappedEnv:
 
     @property
     def why_eager(self) -> str:
-        """Why steps of this env cannot be part of a CUDA graph."""
+        """Reason why steps of this env cannot be part of a CUDA graph."""
         return f"the env has wrappers ({self._names}), whose Python code runs in each step"
 
     @property

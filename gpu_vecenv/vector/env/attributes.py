@@ -70,26 +70,26 @@ class Attributes:
             ParameterError: another value than the present one.
         """
         present = self.value(env, name)
-        given = host_array(values, f"values of {name}")
-        several = isinstance(given, list | tuple) or getattr(given, "ndim", 0) > 0
-        each = given if several else [given]
-        fits = not several or len(given) == env.num_envs
+        host_values = host_array(values, f"values of {name}")
+        several = isinstance(host_values, list | tuple) or getattr(host_values, "ndim", 0) > 0
+        each = host_values if several else [host_values]
+        fits = not several or len(host_values) == env.num_envs
         if fits and all(self._is_present(name, present, value) for value in each):
             return
-        if several and self._is_present(name, present, given):
+        if several and self._is_present(name, present, host_values):
             return
         if not fits:
-            raise ShapeError(f"values of {name} must be one value, or {env.num_envs} for as many envs, got {len(given)}.")
+            raise ShapeError(f"values of {name} must be one value, or {env.num_envs} for as many envs, got {len(host_values)}.")
         by_world = isinstance(present, np.ndarray)
-        other = given if by_world else next(value for value in each if not self._is_present(name, present, value))
+        other = host_values if by_world else next(value for value in each if not self._is_present(name, present, value))
         how = "make the env with another value" if name in self._params else "it cannot be changed"
         raise ParameterError(f"{self._spec.name}: {name} is read-only, got {abbreviated(other)}; {how}.")
 
     def refuse_arguments(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         """Raise ParameterError for arguments of ``call``, which neither an attribute nor ``render`` takes."""
         if args or kwargs:
-            given = ", ".join([*map(abbreviated, args), *(f"{key}={abbreviated(value)}" for key, value in kwargs.items())])
-            raise ParameterError(f"{self._spec.name}: {name} takes no arguments, got {given}.")
+            arguments = ", ".join([*map(abbreviated, args), *(f"{key}={abbreviated(value)}" for key, value in kwargs.items())])
+            raise ParameterError(f"{self._spec.name}: {name} takes no arguments, got {arguments}.")
 
     def _is_present(self, name: str, present: Any, value: Any) -> bool:
         """Return True if a value of an attribute, or of a parameter once it is converted, is the present one."""

@@ -64,6 +64,6 @@ def _of_group(group: Group, mask: np.ndarray) -> Any:
     """Nested tuples of one array for each entry, in the shape of an array of actions."""
     if mask.ndim > 1:
         return tuple(_of_group(group, part) for part in mask)
-    given = dict(zip(group.masked, np.split(mask.astype(np.int8), np.cumsum(group.masked_choices)[:-1]), strict=True))
-    entries = [given.get(entry, np.ones(choices, np.int8)) for entry, choices in enumerate(group.choices)]
+    masks = dict(zip(group.masked, np.split(mask.astype(np.int8), np.cumsum(group.masked_choices)[:-1]), strict=True))
+    entries = [masks.get(entry, np.ones(choices, np.int8)) for entry, choices in enumerate(group.choices)]
     return entries[0] if group.action.shape == () else tuple(entries)

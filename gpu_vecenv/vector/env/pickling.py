@@ -48,7 +48,7 @@ def worlds_to_host(worlds: Worlds, started: bool) -> dict[str, Any]:
     }
     if started:
         # The last observation may differ from that of the state: an agent of Tag observes the step that tags it.
-        last = [worlds.output_memory.to_numpy(array) for array in worlds.outputs.last_kept() or ()]
+        last = [worlds.output_memory.to_numpy(array) for array in worlds.outputs.last_carried() or ()]
         host["started"] = worlds.state.on_host(), last
     return host
 
@@ -64,7 +64,7 @@ def worlds_from_host(worlds: Worlds, host: Mapping[str, Any]) -> bool:
     fields, last = host["started"]
     worlds.set_state(fields)
     memory = worlds.output_memory
-    for array, values in zip(worlds.outputs.last_kept() or (), last, strict=True):
+    for array, values in zip(worlds.outputs.last_carried() or (), last, strict=True):
         memory.assign(array, memory.from_numpy(values))
     return True
 

@@ -139,17 +139,17 @@ class ActionReader:
                 actions = np.asarray(host_array(actions, self._name))
             except ValueError as error:
                 raise ShapeError(f"{self._name} must have shape {shape}, got lists of unequal lengths.") from error
-        given = describe(actions)
+        form = describe(actions)
         if tuple(actions.shape) != shape:
             raise ShapeError(f"{self._name} must have shape {shape}, got {tuple(actions.shape)}.")
-        if given.dtype not in self._dtypes:
-            raise ArrayTypeError(f"{self._name} must be {_listed(self._dtypes)}, got {given.dtype}.")
-        if given.device not in ("cpu", self._device):
-            raise DeviceError(f"{self._name} must be on {self._device}, got an array on {given.device}.")
-        if given.device == "cpu":
-            host = actions.numpy() if given.kind == "torch" else actions
+        if form.dtype not in self._dtypes:
+            raise ArrayTypeError(f"{self._name} must be {_listed(self._dtypes)}, got {form.dtype}.")
+        if form.device not in ("cpu", self._device):
+            raise DeviceError(f"{self._name} must be on {self._device}, got an array on {form.device}.")
+        if form.device == "cpu":
+            host = actions.numpy() if form.kind == "torch" else actions
             return self._read_host(host) if self._device == "cpu" else self._upload(host)
-        if given.kind == "torch":
+        if form.kind == "torch":
             actions = actions.float().contiguous() if self._continuous else actions.contiguous()
             return actions, int(actions.data_ptr()), self._tensor_types[actions.dtype]
         return self._read_cupy(actions)

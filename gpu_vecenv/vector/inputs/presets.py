@@ -36,29 +36,29 @@ def with_preset(constructor: Constructor) -> Constructor:
     """
 
     @functools.wraps(constructor)
-    def construct(*args: Any, **given: Any) -> None:
-        if given.get("preset") is not None:
-            given |= preset_keywords(given)
-        constructor(*args, **given)
+    def construct(*args: Any, **keywords: Any) -> None:
+        if keywords.get("preset") is not None:
+            keywords |= preset_keywords(keywords)
+        constructor(*args, **keywords)
 
     return construct  # type: ignore[return-value]  # it takes what the constructor takes
 
 
-def preset_keywords(given: dict[str, Any]) -> dict[str, Any]:
-    """Return the keywords of the preset ``given["preset"]``.
+def preset_keywords(keywords: dict[str, Any]) -> dict[str, Any]:
+    """Return the keywords of the preset ``keywords["preset"]``.
 
     Raises:
-        ParameterError: an unknown preset, or a keyword in ``given`` that differs from the preset.
+        ParameterError: an unknown preset, or a keyword in ``keywords`` that differs from the preset.
     """
-    preset = given["preset"]
+    preset = keywords["preset"]
     if not isinstance(preset, str) or preset not in PRESETS:
         raise ParameterError(f"preset must be one of {', '.join(map(repr, PRESETS))}, or None; got {abbreviated(preset)}.")
     for name, value in PRESETS[preset].items():
-        if name in given:
-            same = parse_autoreset_mode(given[name]) if name == "autoreset_mode" else given[name]
+        if name in keywords:
+            same = parse_autoreset_mode(keywords[name]) if name == "autoreset_mode" else keywords[name]
             if type(same) is not type(value) or same != value:
                 expected = value.name.lower() if isinstance(value, AutoresetMode) else value
-                got = f"got {abbreviated(given[name])}; leave out one of the two"
+                got = f"got {abbreviated(keywords[name])}; leave out one of the two"
                 raise ParameterError(f"preset={preset!r} needs {name}={expected!r}, {got}.")
     return PRESETS[preset]
 

@@ -82,9 +82,9 @@ def read_worlds(source: Any, target: Any, diverge: Any, num_worlds: int) -> tupl
     """
     require_one_of("diverge", diverge, (True, False))
     both = []
-    for name, given in (("source", source), ("target", target)):
+    for name, argument in (("source", source), ("target", target)):
         try:
-            worlds = np.asarray(host_array(given, name))
+            worlds = np.asarray(host_array(argument, name))
         except ValueError as error:
             raise ShapeError(f"{name} must have shape (n,), got lists of unequal lengths.") from error
         if worlds.dtype.kind not in "iu":

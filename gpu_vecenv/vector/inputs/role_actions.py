@@ -29,8 +29,8 @@ class RoleActions:
             ParameterError: not a mapping with the roles of the env.
             ShapeError, ArrayTypeError, DeviceError, ActionError: as ``ActionReader.read``; the message names the role.
         """
-        given = require_roles("actions", actions, self._readers)
-        return [reader.read(given[role], lead) for role, reader in self._readers.items()]
+        by_role = require_roles("actions", actions, self._readers)
+        return [reader.read(by_role[role], lead) for role, reader in self._readers.items()]
 
     def lead(self, actions: Any, num_steps: int) -> tuple[int, ...]:
         """Return the leading axes of a rollout's actions, which all roles have in common; see ``ActionReader.lead``.
@@ -39,8 +39,8 @@ class RoleActions:
             ParameterError: not a mapping with the roles of the env.
             ShapeError: a shape does not give the number of steps, or roles differ.
         """
-        given = require_roles("actions", actions, self._readers)
-        leads = {role: reader.lead(given[role], num_steps) for role, reader in self._readers.items()}
+        by_role = require_roles("actions", actions, self._readers)
+        leads = {role: reader.lead(by_role[role], num_steps) for role, reader in self._readers.items()}
         if len(set(leads.values())) > 1:
             steps = ", ".join(f"{role} {lead[0] if lead else 'one step'}" for role, lead in leads.items())
             raise ShapeError(f"actions of all roles must have the same number of steps, got {steps}.")

@@ -29,10 +29,10 @@ def check_seed(seed: object, num_worlds: int) -> Seed:
     is_list = getattr(seed, "ndim", 0) > 0 or isinstance(seed, Sequence) and not isinstance(seed, str | bytes)
     if not is_list:
         return check_one_seed(seed)
-    given = list(cast(Iterable[object], seed))
-    if len(given) != num_worlds:
-        raise ShapeError(f"a list of seeds holds one seed a world: expected {num_worlds}, got {len(given)}.")
-    return [None if one is None else check_one_seed(one) for one in given]
+    seeds = list(cast(Iterable[object], seed))
+    if len(seeds) != num_worlds:
+        raise ShapeError(f"a list of seeds holds one seed a world: expected {num_worlds}, got {len(seeds)}.")
+    return [None if one is None else check_one_seed(one) for one in seeds]
 
 
 def world_keys(

@@ -30,8 +30,8 @@ def whole_obs(parts: Mapping[str, ArrayT]) -> ArrayT:
         ArrayTypeError: arrays of another kind, or of two kinds.
         ShapeError: the leading axes do not fit.
     """
-    given = require_roles("parts", parts, {"shared": None, "own": None})
-    shared, own = given["shared"], given["own"]
+    checked = require_roles("parts", parts, {"shared": None, "own": None})
+    shared, own = checked["shared"], checked["own"]
     kinds = {describe(array).kind for array in (shared, own)}
     if len(kinds) > 1 or not kinds <= {"torch", "cupy", "numpy", "jax"}:
         raise ArrayTypeError(f"parts must be two arrays of torch, CuPy, NumPy or JAX, got {' and '.join(sorted(kinds))}.")

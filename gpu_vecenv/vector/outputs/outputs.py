@@ -64,12 +64,12 @@ class Outputs:
         self.results = results = Results(view, same_step)
         self.allocate = memory.allocator([(shape, dtype_of(name)) for name, shape in results.shapes.items()])
         # _kept_of(arrays) returns those arrays of a step or a rollout that the next call reads.
-        self._kept_indices = [results.indices[name] for name in results.kept]
-        self._kept_of = itemgetter(*self._kept_indices) if len(self._kept_indices) > 1 else itemgetter(slice(0, 1))
+        self._carried_indices = [results.indices[name] for name in results.carried]
+        self._carried_of = itemgetter(*self._carried_indices) if len(self._carried_indices) > 1 else itemgetter(slice(0, 1))
         # _pick_words(0, *addresses of previous arrays, *addresses of arrays) returns one address for each of output_members();
         # 0 is null.
-        words = {previous_member(name): index + 1 for index, name in enumerate(results.kept)}
-        words |= {name: index + 1 + len(results.kept) for name, index in results.indices.items()}
+        words = {previous_member(name): index + 1 for index, name in enumerate(results.carried)}
+        words |= {name: index + 1 + len(results.carried) for name, index in results.indices.items()}
         self._pick_words = itemgetter(*(words.get(name.removeprefix("out_"), 0) for name in output_members(view.layout.spec)))
         self._persistent: OutputArrays | None = None
         self._rollout_arrays: dict[tuple[str, int], Array] = {}
@@ -79,9 +79,9 @@ class Outputs:
         self._slots: list[OutputArrays] = []
         self._slot = 0
 
-    def new_kept(self) -> Sequence[Array]:
+    def new_carried(self) -> Sequence[Array]:
         """Arrays like those that the next call reads, for observations of the present state."""
-        return [self._memory.empty(self.results.shapes[name], dtype_of(name)) for name in self.results.kept]
+        return [self._memory.empty(self.results.shapes[name], dtype_of(name)) for name in self.results.carried]
 
     def new_last_obs(self) -> Sequence[Array]:
         """Arrays for the observation of a state that was set or copied; it becomes the last observation.
@@ -89,20 +89,20 @@ class Outputs:
         With ``copy=True`` the arrays are new, so that arrays handed out are not overwritten.
         """
         if self._slabs:
-            return self._kept_at(self._slot)
+            return self._carried_at(self._slot)
         if self.copy:
-            self._last = self.new_kept()
+            self._last = self.new_carried()
             return self._last
-        last_arrays: Sequence[Array] = self._kept_of(self._persistent_arrays())
+        last_arrays: Sequence[Array] = self._carried_of(self._persistent_arrays())
         return last_arrays
 
     def for_reset(self, partial: bool) -> OutputArrays:
         """Arrays for a reset. If ``partial``, kernels keep the last observation of worlds that are not reset."""
         if self._slabs:
             self._slot = self._slot if partial else 0
-            last_arrays = self._kept_at(self._slot)
+            last_arrays = self._carried_at(self._slot)
             arrays = list(self._persistent_arrays())
-            for index, array in zip(self._kept_indices, last_arrays, strict=True):
+            for index, array in zip(self._carried_indices, last_arrays, strict=True):
                 arrays[index] = array
             return self._with_addresses(arrays, last_arrays)
         return self._new_arrays() if self.fresh else self._with_present_addresses(self._persist())
@@ -142,16 +142,16 @@ class Outputs:
                 left = f"{len(self._slots) - first} of {len(self._slots)} steps"
                 raise SequenceError(f"the bound slabs have room for {left} and the rollout has {steps}; call rewind() before it.")
             self._slot += steps
-            bound = {name: slab[first + (name in self.results.kept) :][:steps] for name, slab in self._slabs.items()}
+            bound = {name: slab[first + (name in self.results.carried) :][:steps] for name, slab in self._slabs.items()}
             arrays = [bound[name] if name in bound else make(name, steps) for name in self.results.shapes]
-            previous = self._kept_at(first)
+            previous = self._carried_at(first)
         else:
             arrays = [make(name, steps) for name in self.results.shapes]
             if self.copy:
-                last, self._last = self._last, [array[-1] for array in self._kept_of(arrays)]
-                previous = [array[0] for array in self._kept_of(arrays)] if last is None else last
+                last, self._last = self._last, [array[-1] for array in self._carried_of(arrays)]
+                previous = [array[0] for array in self._carried_of(arrays)] if last is None else last
             else:
-                previous = self._kept_of(self._persistent_arrays())
+                previous = self._carried_of(self._persistent_arrays())
         actions = [make(name, steps) for name in self.results.actions] if keep_actions else ()
         return self._with_addresses(arrays, previous, actions)
 
@@ -165,11 +165,11 @@ class Outputs:
         """After a rollout into persistent arrays, copy its last observation to that of a step, which later calls read."""
         if self.fresh:
             return
-        for name, own, array in zip(
-            self.results.kept, self._kept_of(self._persistent_arrays()), self._kept_of(results.arrays), strict=True
+        for name, persistent, array in zip(
+            self.results.carried, self._carried_of(self._persistent_arrays()), self._carried_of(results.arrays), strict=True
         ):
             if name not in self._slabs:
-                self._memory.assign(own, array[-1])
+                self._memory.assign(persistent, array[-1])
 
     # ---- slabs ------------------------------------------------------------------------------------------------
 
@@ -183,25 +183,25 @@ class Outputs:
         """
         flat = self._flat_slabs(slabs)
         self._check_slabs(flat, device)
-        last = self.last_kept()
+        last = self.last_carried()
         self._persist()
         self._slabs, self.fresh, self._slot = flat, False, 0
         if last is not None:
-            self._copy_kept(last, self._kept_at(0))
+            self._copy_carried(last, self._carried_at(0))
         persistent = dict(zip(self.results.shapes, self._persistent_arrays(), strict=True))
         self._slots = []
-        for t in range(len(flat[self.results.kept[0]]) - 1):
-            arrays = persistent | {name: slab[t + (name in self.results.kept)] for name, slab in flat.items()}
-            self._slots.append(self._with_addresses(list(arrays.values()), self._kept_at(t)))
+        for t in range(len(flat[self.results.carried[0]]) - 1):
+            arrays = persistent | {name: slab[t + (name in self.results.carried)] for name, slab in flat.items()}
+            self._slots.append(self._with_addresses(list(arrays.values()), self._carried_at(t)))
 
     @property
     def bound_obs(self) -> Array | None:
         """The slab of observations that is bound, of the first role if arrays are by role; None without slabs."""
-        return self._slabs.get(self.results.kept[0])
+        return self._slabs.get(self.results.carried[0])
 
     def new_slabs(self, steps: int) -> dict[str, Any]:
         """New slabs for every output, for ``bind()``."""
-        slabs = [self._empty(name, steps + (name in self.results.kept)) for name in self.results.shapes]
+        slabs = [self._empty(name, steps + (name in self.results.carried)) for name in self.results.shapes]
         return {name: nest(tree, slabs) for name, tree in self.results.public.items()}
 
     def new_actions(self, steps: int) -> Any:
@@ -226,17 +226,17 @@ class Outputs:
         if not self._slabs:
             raise SequenceError("rewind() needs bound slabs; call bind() first.")
         if self._slot:
-            self._copy_kept(self._kept_at(self._slot), self._kept_at(0))
+            self._copy_carried(self._carried_at(self._slot), self._carried_at(0))
         self._slot = 0
 
     def unbind(self) -> None:
         """Write into the env's own arrays again, and leave the slabs to the caller."""
         if self._slabs:
-            last = self._kept_at(self._slot)
+            last = self._carried_at(self._slot)
             if self.copy:
                 self._last = [self._memory.copy(array) for array in last]
             else:
-                self._copy_kept(last, self._kept_of(self._persistent_arrays()))
+                self._copy_carried(last, self._carried_of(self._persistent_arrays()))
         self._slabs, self._slots, self._slot, self.fresh = {}, [], 0, self.copy
 
     def _flat_slabs(self, slabs: Mapping[str, Any]) -> dict[str, Array]:
@@ -248,18 +248,18 @@ class Outputs:
         by_index = tuple(self.results.shapes)
         return {
             by_index[index]: slab
-            for name, given in slabs.items()
-            for index, slab in flatten(f"bound {name}", self.results.public[name], given)
+            for name, slab_tree in slabs.items()
+            for index, slab in flatten(f"bound {name}", self.results.public[name], slab_tree)
         }
 
     def _check_slabs(self, slabs: Mapping[str, Array], device: str) -> None:
         kind = self._memory.kind
         for name, slab in slabs.items():
             require_dense(name, slab, kind, device)
-        shape: tuple[int, ...] = tuple(getattr(slabs[self.results.kept[0]], "shape"))  # noqa: B009  (CuPy's type is unknown)
+        shape: tuple[int, ...] = tuple(getattr(slabs[self.results.carried[0]], "shape"))  # noqa: B009  (CuPy's type is unknown)
         steps = shape[0] - 1 if shape else 0
         for name, slab in slabs.items():
-            require_slab(name, slab, kind, dtype_of(name), steps, self.results.shapes[name], int(name in self.results.kept))
+            require_slab(name, slab, kind, dtype_of(name), steps, self.results.shapes[name], int(name in self.results.carried))
         spans = sorted((self._memory.address(slab), slab.nbytes, name) for name, slab in slabs.items())
         for (first, length, name), (second, _, other) in pairwise(spans):
             if first + length > second:
@@ -267,24 +267,24 @@ class Outputs:
 
     # ---- private ----------------------------------------------------------------------------------------------
 
-    def _kept_at(self, slot: int) -> Sequence[Array]:
+    def _carried_at(self, slot: int) -> Sequence[Array]:
         """Arrays that a step in this slot reads: those of bound slabs, and persistent ones for outputs without a slab."""
-        own = self._kept_of(self._persistent_arrays())
-        slabs = self._slabs
-        return [slabs[name][slot] if name in slabs else array for name, array in zip(self.results.kept, own, strict=True)]
+        persistent = self._carried_of(self._persistent_arrays())
+        slabs, names = self._slabs, self.results.carried
+        return [slabs[name][slot] if name in slabs else array for name, array in zip(names, persistent, strict=True)]
 
-    def _copy_kept(self, source: Sequence[Array], target: Sequence[Array]) -> None:
+    def _copy_carried(self, source: Sequence[Array], target: Sequence[Array]) -> None:
         for array, other in zip(source, target, strict=True):
             if array is not other:
                 self._memory.assign(other, array)
 
-    def last_kept(self) -> Sequence[Array] | None:
-        """The last observations and masks, in the order of ``results.kept``; None if no array was made for them yet."""
+    def last_carried(self) -> Sequence[Array] | None:
+        """The last observations and masks, in the order of ``results.carried``; None if no array was made for them yet."""
         if self._slabs:
-            return self._kept_at(self._slot)
+            return self._carried_at(self._slot)
         if self.copy:
             return self._last
-        return None if self._persistent is None else self._kept_of(self._persistent.arrays)
+        return None if self._persistent is None else self._carried_of(self._persistent.arrays)
 
     def _require_room(self, names: list[str], steps: int) -> None:
         """Raise OutOfMemoryError if new arrays of a long rollout do not fit into memory. Short rollouts are not checked."""
@@ -312,15 +312,15 @@ class Outputs:
 
     def _new_arrays(self) -> OutputArrays:
         arrays = self.allocate()
-        kept = self._kept_of(arrays)
-        last, self._last = self._last, kept
-        return self._with_addresses(arrays, kept if last is None else last)
+        carried = self._carried_of(arrays)
+        last, self._last = self._last, carried
+        return self._with_addresses(arrays, carried if last is None else last)
 
     def _persist(self) -> OutputArrays:
         """The persistent arrays of a step."""
         if self._persistent is None:
             arrays = self.allocate()
-            self._persistent = self._with_addresses(arrays, self._kept_of(arrays))
+            self._persistent = self._with_addresses(arrays, self._carried_of(arrays))
         return self._persistent
 
     def _persistent_arrays(self) -> Sequence[Array]:

@@ -38,8 +38,8 @@ class Results:
     def __init__(self, view: View, same_step: bool) -> None:
         layout = view.layout
         observed = _observed(view, "")
-        self.kept = tuple(observed)
-        self.shapes: dict[str, tuple[int, ...]] = {self.kept[0]: observed[self.kept[0]]}
+        self.carried = tuple(observed)
+        self.shapes: dict[str, tuple[int, ...]] = {self.carried[0]: observed[self.carried[0]]}
         self.shapes |= {name: (view.num_envs,) for name in ("reward", "terminated", "truncated", "finished")}
         self.shapes |= observed | (_observed(view, "final_") if same_step else {})
         if layout.num_agents > 1:
@@ -73,9 +73,9 @@ class Results:
             for array in ("obs", *OF_ACTIONS):
                 by_role = {}
                 for group in view.layout.groups:
-                    own, shared = (self.indices.get(f"{group.prefix}{final}{part}{array}") for part in ("", "shared_"))
-                    if own is not None:
-                        by_role[group.role] = own if shared is None else {"shared": shared, "own": own}
+                    own_part, shared = (self.indices.get(f"{group.prefix}{final}{part}{array}") for part in ("", "shared_"))
+                    if own_part is not None:
+                        by_role[group.role] = own_part if shared is None else {"shared": shared, "own": own_part}
                 if by_role:
                     public[f"{final}{array}"] = by_role if view.layout.by_role else by_role[""]
         if metrics := view.layout.spec.metrics:

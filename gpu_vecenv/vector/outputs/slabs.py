@@ -20,11 +20,11 @@ def require_dense(name: str, slab: Any, kind: str, device: str) -> None:
     Raises:
         ArrayTypeError, DeviceError: it is not.
     """
-    given = describe(slab)
-    if given.kind != kind or not hasattr(type(slab), "nbytes"):
+    form = describe(slab)
+    if form.kind != kind or not hasattr(type(slab), "nbytes"):
         raise ArrayTypeError(f"bound {name} must be a {kind} array, got {type(slab).__name__}.")
-    if kind != "numpy" and given.device != device:
-        raise DeviceError(f"bound {name} must be on {device}, got {given.device}.")
+    if kind != "numpy" and form.device != device:
+        raise DeviceError(f"bound {name} must be on {device}, got {form.device}.")
     if kind == "torch":
         plain_tensor(slab, f"bound {name}")  # raises for sparse and nested tensors
 

@@ -19,22 +19,22 @@ def nest(tree: Any, arrays: Any, convert: Convert | None = None) -> Any:
     return arrays[tree] if convert is None else convert(arrays[tree])
 
 
-def flatten(what: str, tree: Any, given: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield each leaf of ``tree`` with the array at its place in ``given``, a tree of the same form.
+def flatten(what: str, tree: Any, value: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield each leaf of ``tree`` with the array at its place in ``value``, a tree of the same form.
 
     Args:
-        what: name of ``given`` in messages.
+        what: name of ``value`` in messages.
         tree: the form expected.
-        given: value of a caller.
+        value: value of a caller.
 
     Raises:
-        ParameterError: ``given`` has other keys than the tree.
+        ParameterError: ``value`` has other keys than the tree.
     """
     if isinstance(tree, Mapping):
-        for name, part in require_roles(what, given, tree).items():
+        for name, part in require_roles(what, value, tree).items():
             yield from flatten(f"{what} of {name}", tree[name], part)
     else:
-        yield tree, given
+        yield tree, value
 
 
 def leaves(tree: Any) -> list[Any]:
@@ -44,13 +44,13 @@ def leaves(tree: Any) -> list[Any]:
     return [tree]
 
 
-def tree_map(function: Callable[..., Any], tree: Any, *others: Any) -> Any:
+def tree_map(function: Callable[..., Any], tree: Any, *more_trees: Any) -> Any:
     """Return a tree of the same form: ``function`` of the leaves at each place of the trees. Lists and dicts are inner nodes."""
     if isinstance(tree, Mapping):
-        return {name: tree_map(function, part, *(other[name] for other in others)) for name, part in tree.items()}
+        return {name: tree_map(function, part, *(more[name] for more in more_trees)) for name, part in tree.items()}
     if isinstance(tree, list):
-        return [tree_map(function, *parts) for parts in zip(tree, *others, strict=True)]
-    return function(tree, *others)
+        return [tree_map(function, *parts) for parts in zip(tree, *more_trees, strict=True)]
+    return function(tree, *more_trees)
 
 
 def converted(arrays: dict[str, Any], convert: Convert | None) -> dict[str, Any]:
@@ -58,18 +58,18 @@ def converted(arrays: dict[str, Any], convert: Convert | None) -> dict[str, Any]
     return arrays if convert is None else {name: convert(array) for name, array in arrays.items()}
 
 
-def require_roles(what: str, given: Any, roles: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return ``given`` if it is a mapping whose keys are the roles.
+def require_roles(what: str, value: Any, roles: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return ``value`` if it is a mapping whose keys are the roles.
 
     Args:
         what: name of the argument, for messages.
-        given: value of a caller.
+        value: value of a caller.
         roles: mapping whose keys are the roles expected.
 
     Raises:
         ParameterError: another type, or other keys.
     """
-    if not isinstance(given, Mapping) or given.keys() != roles.keys():
-        got = abbreviated(list(given)) if isinstance(given, Mapping) else type(given).__name__
+    if not isinstance(value, Mapping) or value.keys() != roles.keys():
+        got = abbreviated(list(value)) if isinstance(value, Mapping) else type(value).__name__
         raise ParameterError(f"{what} must be a dict with the keys {', '.join(roles)}, got {got}.")
-    return given
+    return value

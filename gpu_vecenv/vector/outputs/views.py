@@ -52,8 +52,8 @@ class View:
             return self._of_agents(groups[0].observation, self.layout.num_agents)
         spaces: dict[str, Space] = {}
         for group in groups:
-            own = self._of_agents(group.observation, group.count)
-            spaces[group.role] = own if group.shared is None else Dict({"shared": group.shared, "own": own})
+            own_space = self._of_agents(group.observation, group.count)
+            spaces[group.role] = own_space if group.shared is None else Dict({"shared": group.shared, "own": own_space})
         return Dict(spaces)
 
     @cached_property

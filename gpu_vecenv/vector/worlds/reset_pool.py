@@ -65,11 +65,11 @@ class ResetPool:
     def _checked(self, states: Mapping[str, Any]) -> dict[str, Array]:
         fields = {field.name: field for field in self._layout.spec.state}
         unknown = [name for name in states if name not in fields and name not in _WORLD_STATE]
-        given = [name for name in fields if name in states]
-        if unknown or not given:
+        given_fields = [name for name in fields if name in states]
+        if unknown or not given_fields:
             raise ParameterError(f"a reset pool holds fields of {', '.join(fields)}; got {', '.join(states) or 'nothing'}.")
         try:
-            size = len(states[given[0]])
+            size = len(states[given_fields[0]])
         except (TypeError, RuntimeError):  # a number, an array without axes, a nested tensor
             size = 0
         if not 1 <= size < 2**31:
@@ -79,7 +79,7 @@ class ResetPool:
                 checked_field(f"reset pool {name}", states[name], self._layout.state_shape(fields[name], size),
                               fields[name].dtype, self._layout.bounds[name], self._memory)
             )
-            for name in given
+            for name in given_fields
         }  # fmt: skip
 
 

@@ -136,12 +136,12 @@ def checked_field(
     """
     if not hasattr(value, "dtype"):
         value = list_array(value, dtype, where)
-    given = describe(value)
-    if given.kind == "torch":
+    form = describe(value)
+    if form.kind == "torch":
         value = plain_tensor(value, where)
     if tuple(value.shape) != shape:
         raise ShapeError(f"{where} must have shape {shape}, got {tuple(value.shape)}.")
-    if given.dtype != dtype:
+    if form.dtype != dtype:
         raise ArrayTypeError(f"{where} must be {dtype}, got {value.dtype}.")
     array = memory.adopt(value, where)
     low, high = bounds

@@ -123,14 +123,14 @@ class Worlds:
 
     def observe(self) -> dict[int, Array]:
         """Observations and masks of the present state in fresh arrays, by their index in ``Results``."""
-        arrays, results = self.outputs.new_kept(), self.outputs.results
+        arrays, results = self.outputs.new_carried(), self.outputs.results
         self._observe("gv_observe", arrays)
-        return {results.indices[name]: array for name, array in zip(results.kept, arrays, strict=True)}
+        return {results.indices[name]: array for name, array in zip(results.carried, arrays, strict=True)}
 
     def last(self) -> dict[int, Array]:
         """The last observations and masks, by their index in ``Results``; the next call may overwrite them."""
-        arrays, results = self.outputs.last_kept() or (), self.outputs.results
-        return {results.indices[name]: array for name, array in zip(results.kept, arrays, strict=True)}
+        arrays, results = self.outputs.last_carried() or (), self.outputs.results
+        return {results.indices[name]: array for name, array in zip(results.carried, arrays, strict=True)}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Overwrite the fields given, and replace the last observation by that of the new state; errors as in ``State.set()``."""
@@ -154,7 +154,7 @@ class Worlds:
 
     def _observe(self, kernel: str, arrays: Sequence[Array]) -> None:
         """Launch a kernel that writes observations and masks and no other output."""
-        for name, array in zip(self.outputs.results.kept, arrays, strict=True):
+        for name, array in zip(self.outputs.results.carried, arrays, strict=True):
             self.arguments.set(**{name: self.output_memory.address(array)})
         self.backend.launch(kernel, self.arguments.struct, self.num_worlds)
 

@@ -286,11 +286,11 @@ def _fitting(name: str, moments: Any, present: RunningMoments) -> RunningMoments
     """
     if not isinstance(moments, RunningMoments):
         raise ArrayTypeError(f"{name} must be RunningMoments, got {type(moments).__name__}.")
-    expected, given = describe(present.mean), describe(moments.mean)
-    if given.kind != expected.kind:
-        raise ArrayTypeError(f'{name} must have arrays of the kind "{expected.kind}", as the env, got "{given.kind}".')
-    if given.device != expected.device:
-        raise DeviceError(f"{name} must be on {expected.device}, as the env, got arrays on {given.device}.")
+    expected, form = describe(present.mean), describe(moments.mean)
+    if form.kind != expected.kind:
+        raise ArrayTypeError(f'{name} must have arrays of the kind "{expected.kind}", as the env, got "{form.kind}".')
+    if form.device != expected.device:
+        raise DeviceError(f"{name} must be on {expected.device}, as the env, got arrays on {form.device}.")
     shape, got = tuple(present.mean.shape), tuple(moments.mean.shape)
     if got != shape:
         raise ShapeError(f"{name} must have the shape {shape}, got {got}.")

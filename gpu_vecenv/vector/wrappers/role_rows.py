@@ -58,7 +58,7 @@ class RoleRows(Copied, VectorEnv[ArrayT, Any, ArrayT]):
             raise ParameterError(f"{name} has no role {abbreviated(role)}; the roles are {', '.join(counts)}.")
         self.env, self.role = env, role
         self.group = next(group for group in env.layout.groups if group.role == role)
-        self._others = OtherRoles(env, role, {} if others is None else others)
+        self._other_roles = OtherRoles(env, role, {} if others is None else others)
         self.view, self.array, self.device = "agents", env.array, env.device
         self.env_spec, self.params, self.spec = env.env_spec, env.params, env.spec
         self.autoreset_mode, self.render_mode, self.metadata = env.autoreset_mode, env.render_mode, dict(env.metadata)
@@ -96,11 +96,11 @@ class RoleRows(Copied, VectorEnv[ArrayT, Any, ArrayT]):
             obs: float32 ``(R, F)``.
             info: ``action_mask`` bool ``(R, M)`` if the role has masks.
         """
-        given = {} if options is None else dict(require_mapping(options, "reset options"))
-        mask = read_mask(given.pop("reset_mask", None), self.num_envs, self._world_mask)
-        obs, info = self.env.reset(seed=seed, options=given if mask is None else {**given, "reset_mask": mask})
+        reset_options = {} if options is None else dict(require_mapping(options, "reset options"))
+        mask = read_mask(reset_options.pop("reset_mask", None), self.num_envs, self._world_mask)
+        obs, info = self.env.reset(seed=seed, options=reset_options if mask is None else {**reset_options, "reset_mask": mask})
         if seed is not None:
-            self._others.seed(seed)
+            self._other_roles.seed(seed)
         with self._memory.here():
             return self._rows(obs), self._info(info)
 
@@ -119,7 +119,7 @@ class RoleRows(Copied, VectorEnv[ArrayT, Any, ArrayT]):
         """
         role_actions = self._by_world(actions)
         self.env._require_started("step()")
-        obs, reward, terminated, truncated, info = self.env.step({self.role: role_actions, **self._others.actions()})
+        obs, reward, terminated, truncated, info = self.env.step({self.role: role_actions, **self._other_roles.actions()})
         with self._memory.here():
             rows = self._info(info)
             own_reward = rows.get("agent_reward")  # absent in worlds of one agent
@@ -228,13 +228,13 @@ class RoleRows(Copied, VectorEnv[ArrayT, Any, ArrayT]):
 
     def __reduce__(self) -> tuple[type[RoleRows], tuple[Any, ...], dict[str, Any]]:
         """For pickle and copy: the wrapped env and the policies of the other roles, then the state of random actions."""
-        state = {"attributes": carried(self), "generator": self._others.generator.get_state()}
-        return RoleRows, (self.env, self.role, self._others.policies), state
+        state = {"attributes": carried(self), "generator": self._other_roles.generator.get_state()}
+        return RoleRows, (self.env, self.role, self._other_roles.policies), state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take over the state of the original."""
         carry_to(self, state["attributes"])
-        self._others.generator.set_state(state["generator"])
+        self._other_roles.generator.set_state(state["generator"])
 
     def __repr__(self) -> str:
         """Name, role, size, device."""

@@ -10,11 +10,11 @@ from gpu_vecenv.errors import ArrayTypeError, ParameterError, ShapeError
 from gpu_vecenv.spec.validation import abbreviated, describe, host_array
 
 
-def fitting_state(given: Any, present: Any, memory: Memory, where: str) -> Any:
+def fitting_state(state: Any, present: Any, memory: Memory, where: str) -> Any:
     """Return a state whose arrays are copies in ``memory``.
 
     Args:
-        given: dicts of dicts, bools and arrays of any kind.
+        state: dicts of dicts, bools and arrays of any kind.
         present: a state whose keys, shapes and dtypes the given one must have.
         memory: memory of the arrays.
         where: name of the state in errors.
@@ -24,17 +24,17 @@ def fitting_state(given: Any, present: Any, memory: Memory, where: str) -> Any:
         ArrayTypeError, ShapeError: an array of another dtype or shape.
     """
     if isinstance(present, dict):
-        if not isinstance(given, Mapping) or set(given) != set(present):
-            got = f"the keys {list(given)}" if isinstance(given, Mapping) else type(given).__name__
+        if not isinstance(state, Mapping) or set(state) != set(present):
+            got = f"the keys {list(state)}" if isinstance(state, Mapping) else type(state).__name__
             raise ParameterError(f"{where} must be a dict with the keys {list(present)}, got {got}.")
-        return {name: fitting_state(given[name], value, memory, f"{where}, {name},") for name, value in present.items()}
+        return {name: fitting_state(state[name], value, memory, f"{where}, {name},") for name, value in present.items()}
     if isinstance(present, bool):
-        if not isinstance(given, bool):
-            raise ParameterError(f"{where} must be True or False, got {abbreviated(given)}.")
-        return given
-    dtype, got = describe(present).dtype, describe(given).dtype
+        if not isinstance(state, bool):
+            raise ParameterError(f"{where} must be True or False, got {abbreviated(state)}.")
+        return state
+    dtype, got = describe(present).dtype, describe(state).dtype
     if got != dtype:
-        raise ArrayTypeError(f"{where} must be an array of {dtype}, got {got or type(given).__name__}.")
-    if tuple(given.shape) != tuple(present.shape):
-        raise ShapeError(f"{where} must have the shape {tuple(present.shape)}, got {tuple(given.shape)}.")
-    return memory.from_numpy(host_array(given, where))
+        raise ArrayTypeError(f"{where} must be an array of {dtype}, got {got or type(state).__name__}.")
+    if tuple(state.shape) != tuple(present.shape):
+        raise ShapeError(f"{where} must have the shape {tuple(present.shape)}, got {tuple(state.shape)}.")
+    return memory.from_numpy(host_array(state, where))

@@ -49,7 +49,7 @@ def test_an_update_begins_with_what_operations_on_whole_arrays_give(normalize, s
             one.policy.log_std.copy_(torch.tensor([0.5, -3.0, 0.0]))
     kernels, ends, ppo = ends_of(config, samples, one.policy, factor=0.25)
     found = Advantages(torch.stack((advantage, advantage + value, value)))
-    estimates = moments(found.numbers[:2].flatten(1).t(), samples.valid.flatten())
+    estimates = moments(found.stacked[:2].flatten(1).t(), samples.valid.flatten())
     numbers = ends.begin(samples.log_prob, found, estimates)
 
     kept = advantage[samples.valid].double()
@@ -74,8 +74,8 @@ def test_the_actors_scale_is_that_of_rows_with_a_choice(normalize):
     advantage, value = torch.randn(2, *samples.reward.shape, generator=g)
     advantage = torch.where(samples.valid, torch.where(samples.choice, advantage + 3.0, 100.0 * advantage), 0.0)
     found = Advantages(torch.stack((advantage, advantage + value, value)))
-    estimates = moments(found.numbers[:2].flatten(1).t(), samples.valid.flatten())
-    of_choice = moments(found.numbers[0].view(-1, 1), samples.choice.flatten())
+    estimates = moments(found.stacked[:2].flatten(1).t(), samples.valid.flatten())
+    of_choice = moments(found.stacked[0].view(-1, 1), samples.choice.flatten())
     numbers = ends.begin(samples.log_prob, found, estimates, of_choice)
     kept = advantage[samples.choice].double()
     want = (advantage - kept.mean()) / (kept.std(correction=0) + 1e-8) if normalize == "rollout" else advantage

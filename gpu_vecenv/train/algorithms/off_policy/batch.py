@@ -16,7 +16,7 @@ class Observed(NamedTuple):
     """Observations of R rows as networks read them."""
 
     features: Observation
-    """What ``ActorPolicy.outputs()`` takes, of b samples; R = b or b * a."""
+    """Argument of ``ActorPolicy.outputs()`` for b samples; R = b or b * a."""
     rows: Tensor
     """float32 (R, features), for critics."""
     mask: Tensor | None

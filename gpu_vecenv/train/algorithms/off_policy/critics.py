@@ -57,7 +57,7 @@ class Critics(nn.Module):
         return tuple(pairwise((inputs, *network.hidden_sizes, outputs)))
 
     @classmethod
-    def numbers(cls, count: int, inputs: int, outputs: int, network: NetworkConfig) -> tuple[int, int]:
+    def weights_and_units(cls, count: int, inputs: int, outputs: int, network: NetworkConfig) -> tuple[int, int]:
         """Return how many weights n networks have, and how many outputs of layers for one input."""
         layers, norms = cls._layers(inputs, outputs, network), 2 * sum(network.hidden_sizes) * network.layer_norm
         return count * (sum((a + 1) * b for a, b in layers) + norms), count * sum(b for _, b in layers)

@@ -33,7 +33,7 @@ class Head(Protocol):
         """Return the loss of each critic and row, float32 (n, R)."""
 
     def error(self, outputs: Tensor, target: Tensor) -> Tensor:
-        """Return how wrong each row is, float32 (R,), at least 0, for its priority."""
+        """Return the error of each row, float32 (R,), at least 0, from which its priority follows."""
 
 
 class ScalarHead:

@@ -51,15 +51,15 @@ class HeldNoise:
     def __init__(self, actor: Actor, steps: int):
         """Store the actor, and for how many steps of an episode the counters of its draws stay."""
         self.actor, self.steps = actor, steps
-        self._held: WeakKeyDictionary[Draw, Draw] = WeakKeyDictionary()
+        self._counters: WeakKeyDictionary[Draw, Draw] = WeakKeyDictionary()
 
     def act(self, inputs: Inputs, draw: Draw, deterministic: bool = False) -> Acted:
         """See ``Policy.act()``."""
-        held = self._held.get(draw)
-        if held is None:
-            held = self._held[draw] = replace(draw, t=torch.empty_like(draw.t))
-        torch.div(draw.t, self.steps, rounding_mode="floor", out=held.t)
-        return self.actor.act(inputs, held, deterministic)
+        counters = self._counters.get(draw)
+        if counters is None:
+            counters = self._counters[draw] = replace(draw, t=torch.empty_like(draw.t))
+        torch.div(draw.t, self.steps, rounding_mode="floor", out=counters.t)
+        return self.actor.act(inputs, counters, deterministic)
 
 
 class OffPolicy(Algorithm):
@@ -204,8 +204,8 @@ class OffPolicy(Algorithm):
         """Return the normal numbers of an update, float32 (G, num_normals, R, k)."""
         if self.num_normals == 0:
             return self.noise.count.new_zeros(self.options.gradient_steps, 0)
-        numbers = self.noise.normal(self.policy.group.num_entries)
-        return numbers.view(self.options.gradient_steps, self.num_normals, self.num_rows, -1)
+        normals = self.noise.normal(self.policy.group.num_entries)
+        return normals.view(self.options.gradient_steps, self.num_normals, self.num_rows, -1)
 
     def modules(self) -> dict[str, nn.Module]:
         """Return the networks beside the policy, by name."""

@@ -30,21 +30,21 @@ def sac_memory(policy: ActorPolicy, options: SACConfig, setup: Setup) -> tuple[i
 def td3_memory(policy: ActorPolicy, options: TD3Config | DDPGConfig, setup: Setup) -> tuple[int, int]:
     """Return the bytes that last, and the most bytes that an update takes at a time."""
     inputs = policy.num_features + policy.group.num_entries
-    kept, update = _memory(policy, options, setup, (options.num_critics, inputs, options.num_atoms), 1)
-    return kept + bytes_of(policy.network.state_dict()), update  # the target policy
+    lasting, update = _memory(policy, options, setup, (options.num_critics, inputs, options.num_atoms), 1)
+    return lasting + bytes_of(policy.network.state_dict()), update  # the target policy
 
 
 def _memory(
     policy: ActorPolicy, options: OffPolicyConfig, setup: Setup, shape: tuple[int, int, int], normals: int
 ) -> tuple[int, int]:
     """Return both numbers for critics of a shape: their number, inputs and outputs."""
-    weights, units = Critics.numbers(*shape, setup.network)
+    weights, units = Critics.weights_and_units(*shape, setup.network)
     moments = 2 * sum(x.nbytes for x in policy.parameters())
     replay = replay_bytes(setup.rows, options.replay_size, options.n_steps, options.priority_exponent)
     rows = options.batch_size * math.prod(setup.rows.shape[1:])
     actor = sum(x.shape[0] for x in policy.network.parameters() if x.dim() > 1)
     # A batch with both observations, these again as rows and with actions, and the units of critics and policy.
-    numbers = 6 * policy.num_features + 8 * policy.group.num_entries + IN_FLIGHT * (units + actor)
+    floats = 6 * policy.num_features + 8 * policy.group.num_entries + IN_FLIGHT * (units + actor)
     atoms = shape[2] ** 2 if options.num_atoms > 1 else 0
     noise = normals * options.gradient_steps * policy.group.num_entries
-    return 4 * NETWORKS * weights + moments + replay, 4 * rows * (numbers + 2 * atoms + noise) + 4 * 2 * weights
+    return 4 * NETWORKS * weights + moments + replay, 4 * rows * (floats + 2 * atoms + noise) + 4 * 2 * weights

@@ -20,11 +20,11 @@ def pqn_memory(policy: QPolicy, options: PQNConfig, setup: Setup) -> tuple[int, 
     Networks are counted by their linear layers, which are all that the built-in one has beside norms and nonlinearities.
     """
     weights = sum(x.nbytes for x in policy.parameters() if x.requires_grad)
-    kept = 2 * weights + 8 * (MAX_STEPS + 1)  # moments, and the table of factors
+    lasting = 2 * weights + 8 * (MAX_STEPS + 1)  # moments, and the table of factors
     rows, steps, teams = setup.rows, options.num_steps, Teams(setup.rows, options.mixing)
     transitions, units = steps * teams.count * teams.width, steps * teams.count
     # Floats of advantage, target and value, values and rewards twice, final values, and 12 flags; order and place of each unit.
-    numbers = (4 * 8 + 12) * transitions + (8 + 1 + 8) * units
+    transition_bytes = (4 * 8 + 12) * transitions + (8 + 1 + 8) * units
     features = sum(math.prod(part.shape) for part in (policy.group.observation, policy.group.shared) if part is not None)
     widths = [layer.out_features for layer in policy.network.modules() if isinstance(layer, nn.Linear)]
     normed = any(isinstance(layer, nn.LayerNorm) for layer in policy.network.modules())
@@ -34,4 +34,4 @@ def pqn_memory(policy: QPolicy, options: PQNConfig, setup: Setup) -> tuple[int, 
     minibatch = -(-units // options.num_minibatches) * teams.width
     chunk = min(transitions + rows.num_samples, max(MAX_CHUNK_ROWS, transitions // steps))
     learning, valuing = 4 * minibatch * per_row + weights, 4 * chunk * (features + 2 * max(widths, default=0))
-    return kept, numbers + max(learning, valuing)
+    return lasting, transition_bytes + max(learning, valuing)

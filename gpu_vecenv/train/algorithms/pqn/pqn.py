@@ -141,12 +141,12 @@ class PQN(Algorithm):
         config = self.config
         # Loss, value and norm of the gradient in the steps that were taken, and the number of these.
         sums = torch.zeros(4, dtype=torch.float32, device=targets.target.device)
-        one, nothing, wanted_steps = torch.ones_like(sums[:1]), torch.zeros_like(sums), torch.zeros_like(sums[0])
+        one, nothing, planned_steps = torch.ones_like(sums[:1]), torch.zeros_like(sums), torch.zeros_like(sums[0])
         for epoch in range(config.num_epochs):
             index, used = shuffle(targets.places, config.num_minibatches, self.shuffles, epoch + 1)
-            wanted = used.any(1)
-            wanted_steps += wanted.sum()
-            for chosen, use, mask in zip(index, used, wanted, strict=True):
+            planned = used.any(1)
+            planned_steps += planned.sum()
+            for chosen, use, mask in zip(index, used, planned, strict=True):
                 self.radam.zero_grad()
                 terms = self._backward(samples, targets, chosen, use)
                 norm, taken = self.radam.step(mask)
@@ -154,8 +154,8 @@ class PQN(Algorithm):
         self.shuffles += config.num_epochs
         taken_steps = sums[-1]
         learned = targets.learned.sum() / targets.learned.numel()
-        others = (self.radam.learning_rate, self.epsilon, learned, taken_steps, wanted_steps - taken_steps)
-        return torch.cat((sums[:-1] / taken_steps, torch.stack(others)))
+        of_update = (self.radam.learning_rate, self.epsilon, learned, taken_steps, planned_steps - taken_steps)
+        return torch.cat((sums[:-1] / taken_steps, torch.stack(of_update)))
 
     def _backward(self, samples: Samples, targets: Targets, chosen: Tensor, used: Tensor) -> Tensor:
         """Add the gradients of a minibatch's loss, times ``gradient_scale()``, to those of the policy's weights.

@@ -27,8 +27,8 @@ class Teams:
         """Find the samples of each unit."""
         self.sums = mixing == "vdn"
         counts, worlds = [len(each) for each in rows.worlds], rows.spans[0].num_worlds
-        numbers = torch.arange(sum(counts), dtype=torch.int64, device=rows.worlds[0].device)
-        by_span = [part.view(worlds, -1) for part in numbers.split(counts)] if self.sums else [numbers.unsqueeze(1)]
+        indices = torch.arange(sum(counts), dtype=torch.int64, device=rows.worlds[0].device)
+        by_span = [part.view(worlds, -1) for part in indices.split(counts)] if self.sums else [indices.unsqueeze(1)]
         self.samples = torch.cat(by_span, 1)
         self.in_order = len(by_span) == 1  # the samples of a unit follow each other
         self.width = self.samples.shape[1] * math.prod(rows.shape[1:])
