@@ -155,7 +155,8 @@ class ActorCritic(Policy):
         if self.state_shape is None or not self.has_sequence:
             return super().evaluate_sequence(inputs, action, episode_end, state)
         length, shape = len(action), episode_end.shape
-        rows = apply(self._read(apply(inputs.obs, lambda x: x.flatten(0, 1)), None), lambda x: x.unflatten(0, (length, -1)))
+        agent = None if inputs.agent is None else inputs.agent.flatten(0, 1)
+        rows = apply(self._read(apply(inputs.obs, lambda x: x.flatten(0, 1)), agent), lambda x: x.unflatten(0, (length, -1)))
         begun, ends = state, episode_end
         if isinstance(rows, Tensor) and isinstance(inputs.obs, dict):
             begun, ends = state.flatten(0, 1), episode_end.flatten(1)
