@@ -191,6 +191,12 @@ class ActorCritic(Policy):
         if self.critic_norm is not None:
             self.critic_norm.update(cast(Tensor, critic), valid)
 
+    def critic_state(self) -> dict[str, Tensor]:
+        """See ``Policy.critic_state()``; empty for a network of the user, whose parts are not known."""
+        central = self.critic_sources and not self.checks_results
+        parts = ("critic_norm.", "network.critic_layers.") if central else ()
+        return {name: x for name, x in self.state_dict().items() if name.startswith(parts)}
+
     def _critic_inputs(self, inputs: Inputs) -> Tensor:
         """Return what the critic reads once a world as the network takes it, normalised if the policy does so."""
         critic = cast(Tensor, inputs.critic)
