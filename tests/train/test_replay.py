@@ -389,7 +389,7 @@ def test_a_buffer_that_does_not_fit_is_refused_before_it_is_made(monkeypatch):
             Replay(worlds.rows, 10**5, 4, 0.9, 7, "cpu")
 
 
-def test_places_of_arrays_beyond_two_to_the_31_bytes(monkeypatch):
+def test_places_of_ten_million_transitions_beyond_two_to_the_31_bytes(monkeypatch):
     def unwritten(*shape, dtype, device):
         """Memory that is not written takes none."""
         return torch.from_numpy(np.zeros(shape if isinstance(shape[0], int) else shape[0], str(dtype).removeprefix("torch.")))
@@ -397,7 +397,7 @@ def test_places_of_arrays_beyond_two_to_the_31_bytes(monkeypatch):
     worlds = Worlds(by_world=True, agents=20, num_worlds=8, steps=5)
     monkeypatch.setattr(replay_ring.torch, "zeros", unwritten)
     monkeypatch.setattr(TorchMemory, "free_bytes", lambda memory: None)
-    slots = 2**31 // (8 * 20 * 3 * 4) + 50
+    slots = 10**7 // 8 + 50
     replay = Replay(worlds.rows, slots * 8, 60, 0.9, 7, "cpu", 2, 0.5)
     assert replay.ring.arrays["own"].nbytes > 2**31
     steps = Steps(slots, 2, 0.9)
