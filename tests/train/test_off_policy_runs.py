@@ -160,6 +160,29 @@ def test_a_run_goes_on_without_its_replay_buffer(tmp_path):
         assert counts == [small <= 1, True]
 
 
+@pytest.mark.parametrize(
+    ("changes", "kept"),
+    [
+        ({}, True), ({"temperature_learning_rate": 1e-3}, True), ({"temperature": 0.5}, False),
+        ({"temperature_learning_rate": None}, False), ({"temperature": 0.5, "temperature_learning_rate": None}, False),
+    ],
+)  # fmt: skip
+def test_a_resumed_run_starts_from_another_temperature(changes, kept, tmp_path):
+    config = pendulum("sac", temperature_learning_rate=0.1)
+    with contextlib.closing(Trainer(config, quiet=True)) as first:
+        first.train(3)
+        path = first.save(tmp_path / "run.pt")
+    options = dataclasses.replace(config.algorithms["sac"], **changes)
+    with contextlib.closing(Trainer.resume(path, quiet=True, algorithms={"sac": options})) as second:
+        now = second.parts.algorithms["agent"].temperature.value
+        learned = first.parts.algorithms["agent"].temperature.value
+        assert float(learned) < 0.9 and torch.equal(now, learned) == kept
+        assert kept or float(now) == pytest.approx(options.temperature)
+        second.train(1)
+        moved = second.parts.algorithms["agent"].temperature.value
+        assert torch.equal(moved, now) == (options.temperature_learning_rate is None)
+
+
 def test_actions_are_random_until_learning_begins():
     config = dataclasses.replace(pendulum("ddpg", num_steps=50, learning_starts=400), num_envs=8, total_steps=3 * 8 * 50)
     with contextlib.closing(Trainer(config, quiet=True)) as trainer:

@@ -20,8 +20,7 @@ class Temperature:
 
     def __init__(self, options: SACConfig, device: torch.device):
         """Start at ``SACConfig.temperature``."""
-        first = torch.full((), math.log(options.temperature), dtype=torch.float32, device=device)
-        self.log = nn.Parameter(first, requires_grad=options.temperature_learning_rate is not None)
+        self.log = nn.Parameter(torch.full((), math.log(options.temperature), dtype=torch.float32, device=device))
 
     @property
     def value(self) -> Tensor:
@@ -70,8 +69,7 @@ class SAC(OffPolicy):
 
     def _add_temperature(self, options: SACConfig, setup: Setup) -> None:
         self.temperature = Temperature(options, setup.device)
-        if options.temperature_learning_rate is not None:
-            self.adams["temperature"] = self.adam([self.temperature.log], options.temperature_learning_rate)
+        self.adams["temperature"] = self.adam([self.temperature.log], options.temperature_learning_rate or 0.0)
 
     def target_of(self, usual: float, most: float) -> float:
         """Return the target of the entropy, the option or the usual one.
@@ -91,8 +89,15 @@ class SAC(OffPolicy):
 
     def learn_temperature(self, surplus: Tensor) -> None:
         """Take a step of the temperature, if it is learned, for the mean entropy minus its target."""
-        if "temperature" in self.adams:
+        if self.options.temperature_learning_rate is not None:
             self.learn("temperature", self.temperature.loss(surplus))
+
+    @torch.no_grad()
+    def options_changed(self, before: SACConfig) -> None:
+        """Start from ``SACConfig.temperature`` if it is another one, or if the temperature is no longer learned."""
+        now = self.options
+        if now.temperature != before.temperature or now.temperature_learning_rate is None:
+            self.temperature.log.fill_(math.log(now.temperature))
 
     def tensors(self) -> dict[str, Tensor]:
         """See ``OffPolicy.tensors()``."""
