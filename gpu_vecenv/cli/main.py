@@ -123,11 +123,11 @@ def _run(words: list[str]) -> int:
     for option, now in FORMER_OPTIONS.items():
         if option in (word.partition("=")[0] for word in words):
             raise ParameterError(f"{option}: expected {now} in its place.")
-    if command in ("train", "memory"):
-        words = _algorithm_words(words)
     module, name = COMMANDS[command][0].split(":")
     with Heartbeat(_say_importing) if command == "train" and "--help" not in words else contextlib.nullcontext():
         function = getattr(importlib.import_module(module), name)
+    if command in ("train", "memory"):
+        words = _algorithm_words(words)
     if needed:
         import tyro
 
@@ -147,9 +147,11 @@ def _run(words: list[str]) -> int:
 def _algorithm_words(words: Sequence[str]) -> list[str]:
     """Return the words of a command with ``--NAME KEY=VALUE ...`` of an algorithm NAME as ``--algorithms NAME.KEY=VALUE ...``.
 
-    Algorithms are those that ``--algorithm`` and ``--policies POLICY.algorithm=NAME`` name.
+    Algorithms are this package's, and those that ``--algorithm`` and ``--policies POLICY.algorithm=NAME`` name.
     """
-    names = set()
+    from gpu_vecenv.cli.defaults import built_in
+
+    names = set(built_in())
     for word, following in itertools.pairwise([*words, ""]):
         option, equals, value = word.partition("=")
         if option == "--algorithm" or option.endswith(".algorithm"):

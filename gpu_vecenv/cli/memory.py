@@ -21,6 +21,9 @@ from gpu_vecenv.vector.inputs.autoreset import parse_autoreset_mode
 from gpu_vecenv.vector.outputs.memory_needs import memory_needs, room_for
 from gpu_vecenv.vector.outputs.views import View, count_worlds
 
+REPLAY = "replay buffers"
+"""Purpose of the bytes of a training run that do not grow with its worlds."""
+
 
 def memory(
     env_id: tyro.conf.Positional[str],
@@ -80,12 +83,16 @@ def memory(
 def _of_training(env_id: str, options: Mapping[str, object], device: str) -> tuple[int, Layout, dict[str, int]]:
     """Return the worlds of a training run, the layout of its env, and the bytes that the run takes by purpose."""
     from gpu_vecenv.train.config import TrainConfig, resolve
+    from gpu_vecenv.train.runner.effects import require_used
     from gpu_vecenv.train.runner.executor import require_gpu
     from gpu_vecenv.train.runner.memory import training_needs
+    from gpu_vecenv.train.runner.run_state import members_of_policies
 
-    config = resolve(TrainConfig.from_options({"env_id": env_id, **options}))
+    run = TrainConfig.from_options({"env_id": env_id, **options})
+    config = resolve(run)
     with contextlib.closing(make_env(dataclasses.replace(config, device="cpu"), 1)) as small_env:
         layout = small_env.layout
+        require_used(run, members_of_policies(small_env, config.policy_map))
     require_gpu(config, torch.device(device))
     return config.num_envs, layout, training_needs(config, layout, torch.device(device))
 
@@ -99,4 +106,6 @@ def _print(env_id: str, layout: Layout, worlds: int, needs: Mapping[str, int], d
         print(f"  {use:{max(28, *map(len, needs))}}{size / 1e6:14,.3f} MB{size / worlds:14,.1f} B a world")
     if device != "cpu":
         free = TorchMemory(device).free_bytes() or 0
-        print(f"{device} has {free / 1e6:,.0f} MB free: room for about {room_for(needs, free, worlds):,} worlds")
+        growing = {use: size for use, size in needs.items() if use != REPLAY}
+        room = room_for(growing, max(0, free - needs.get(REPLAY, 0)), worlds)
+        print(f"{device} has {free / 1e6:,.0f} MB free: room for about {room:,} worlds")

@@ -45,11 +45,25 @@ CASES = {
 }
 
 SHORT_TRAIN = str(Path(__file__).with_name("short_train.py"))
+LEAVING = ("WarpTag-v0", "num_taggers=2", "num_runners=4", "tagging_distance=0.2", "episode_length=4")
 TRAININGS = {
-    "choices, agents that leave": ("WarpTag-v0", "num_taggers=2", "num_runners=4", "tagging_distance=0.2", "episode_length=4"),
+    "choices, agents that leave": LEAVING,
     "numbers": ("WarpPendulum-v1", "max_episode_steps=5"),
     "split networks": ("WarpTag-v0", "num_taggers=2", "num_runners=4", "episode_length=4", "hidden=(160, 40)"),
+    "a GRU": ("WarpPendulum-v1", "max_episode_steps=5", "hidden=()", "memory='gru'"),
+    "a GRU, agents that leave": (*LEAVING, "hidden=()", "memory='gru'"),
 }
+BY_TORCH = {
+    "an LSTM": (*LEAVING, "memory='lstm'"),
+    "a critic of the world": (*LEAVING, "critic='observations'"),
+    "sac": ("WarpPendulum-v1", "max_episode_steps=5", "algorithm='sac'"),
+    "sac, priorities, agents that leave": (*LEAVING, "algorithm='sac'", "priorities=0.6"),
+    "td3": ("WarpPendulum-v1", "max_episode_steps=5", "algorithm='td3'", "priorities=0.6"),
+    "ddpg, agents that leave": (*LEAVING, "continuous_actions=True", "algorithm='ddpg'"),
+    "pqn": ("WarpCartPole-v1", "max_episode_steps=5", "algorithm='pqn'"),
+    "pqn of teams": (*LEAVING, "algorithm='pqn'", "mixing='vdn'"),
+}
+"""Trainings whose kernels are those of draws, recurrences, the order of minibatches and replay buffers."""
 
 
 def run(tool, *arguments, block=None, script=SHORT_RUN):
@@ -81,6 +95,13 @@ def test_a_short_run_causes_no_sanitizer_error(case, tool):
 @pytest.mark.parametrize("case", TRAININGS)
 def test_a_short_training_causes_no_sanitizer_error(case, kernels, tool):
     done = run(tool, kernels, *TRAININGS[case], script=SHORT_TRAIN)
+    assert done.returncode == 0 and "trained 3" in done.stdout, done.stdout[-3000:] + done.stderr[-3000:]
+
+
+@pytest.mark.parametrize("tool", ["memcheck", "racecheck", "synccheck"])
+@pytest.mark.parametrize("case", BY_TORCH)
+def test_a_short_training_by_torch_causes_no_sanitizer_error(case, tool):
+    done = run(tool, "torch", *BY_TORCH[case], script=SHORT_TRAIN)
     assert done.returncode == 0 and "trained 3" in done.stdout, done.stdout[-3000:] + done.stderr[-3000:]
 
 

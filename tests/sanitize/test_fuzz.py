@@ -7,8 +7,9 @@ import sys
 
 import pytest
 
-from gpu_vecenv.backend.compiler import compile_object, find_compiler
+from gpu_vecenv.backend.compiler import compile_object
 from gpu_vecenv.registration import IDS
+from tests.sanitize.runtime import is_clang, runtime
 
 pytestmark = pytest.mark.slow
 
@@ -24,19 +25,8 @@ def kernels(tmp_path_factory):
     folder = tmp_path_factory.mktemp("sanitized")
     for env_id, registered in IDS.items():
         spec = importlib.import_module(registered["vector_entry_point"].partition(":")[0] + ".spec").SPEC
-        compile_object(spec, "x86-64", folder / f"{env_id}.so", FLAGS + (("-shared-libasan",) if clang() else ()))
+        compile_object(spec, "x86-64", folder / f"{env_id}.so", FLAGS + (("-shared-libasan",) if is_clang() else ()))
     return folder
-
-
-def clang():
-    return "clang" in find_compiler()[0]
-
-
-def runtime():
-    """Libraries that must be loaded first: the sanitizer's, and that of C++, whose exceptions it wraps."""
-    sanitizer = "libclang_rt.asan-x86_64.so" if clang() else "libasan.so"
-    asked = [[*find_compiler(), f"-print-file-name={name}"] for name in (sanitizer, "libstdc++.so.6")]
-    return " ".join(subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip() for words in asked)
 
 
 def run(folder, seed, calls):

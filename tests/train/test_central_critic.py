@@ -21,6 +21,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from gpu_vecenv.spec.roles import Group
 from gpu_vecenv.train import (
+    CheckpointError,
     ConfigError,
     NetworkConfig,
     PolicyConfig,
@@ -30,6 +31,7 @@ from gpu_vecenv.train import (
     Trainer,
     evaluate,
     export_policy,
+    load_checkpoint,
 )
 from gpu_vecenv.train.algorithms.schedules import DeviceScalars
 from gpu_vecenv.train.fused.ppo import why_not_fused
@@ -305,6 +307,32 @@ def test_an_update_reads_nothing_on_the_host_and_has_as_many_operations_for_any_
                 algorithm.update(samples, scalars)
             counts.append(operations(lambda: algorithm.update(samples, scalars)))  # noqa: B023  (called at once)
         assert counts[0] == counts[1]
+
+
+@pytest.mark.parametrize("network", [
+    {"critic": "observations"}, {"critic": "observations", "critic_value": "team"},
+    {"critic": ("loc_x",), "memory": "gru", "memory_size": 4},
+], ids=str)  # fmt: skip
+def test_a_run_is_evaluated_with_other_numbers_of_agents(network, tmp_path):
+    """Actions do not depend on the critic, so they are those of a policy without one."""
+    env_kwargs = {"num_taggers": 2, "num_runners": 3, "episode_length": 6}
+    config = TrainConfig(
+        "WarpTag-v0", num_envs=4, total_steps=32, device="cpu", env_kwargs=env_kwargs, network=NetworkConfig((8,), **network),
+        ppo=PPOConfig(num_steps=4, num_minibatches=2, bootstrap_at_time_limit=False), out=str(tmp_path / "run"),
+    )  # fmt: skip
+    Trainer(config, quiet=True).train()
+    state = load_checkpoint(tmp_path / "run")
+    own = dataclasses.replace(config, network=dataclasses.replace(config.network, critic="own", critic_value="agent"), out=None)
+    plain = Trainer(own, quiet=True)
+    for name, policy in plain.policies.items():
+        before = policy.state_dict()
+        policy.load_state_dict(before | {key: x for key, x in state["policies"][name].items() if "critic" not in key})
+    for agents in ({}, {"num_taggers": 1, "num_runners": 5}):
+        options = {"episodes": 5, "device": "cpu", "env_kwargs": env_kwargs | agents}
+        found = evaluate(tmp_path / "run", **options)
+        assert found == evaluate(plain.save(tmp_path / "plain.pt"), **options)
+    with pytest.raises(CheckpointError, match=r"network.actor_layers|network.memory"):
+        evaluate(tmp_path / "run", episodes=1, device="cpu", env_kwargs=env_kwargs | {"num_other_agents_observed": 1})
 
 
 @pytest.mark.gpu

@@ -221,6 +221,8 @@ def test_numbers_in_files_are_numbers(tmp_path, number):
         (lambda: PPOConfig(learning_rate=float("nan")), "learning_rate: expected a number > 0, got nan"),
         (lambda: PPOConfig(value_coef=float("inf")), "value_coef: expected a number, got inf"),
         (lambda: PPOConfig(entropy_coef=10**400), "entropy_coef: expected a number, got 1000"),
+        (lambda: PPOConfig(learning_rate=1e39), "learning_rate: expected a number within the range of a float32, got 1e\\+39"),
+        (lambda: NetworkConfig(log_std=-1e39), "log_std: expected a number within the range of a float32, got -1e\\+39"),
         (lambda: NetworkConfig((True,)), "hidden_sizes: expected a tuple of integers"),
         (lambda: TrainConfig("A", num_envs=True), "num_envs: expected an integer from 1 to 2147483647, or None, got True"),
         (lambda: TrainConfig("A", num_envs=10**12), "num_envs: expected an integer from 1 to 2147483647, or None, got 1000"),

@@ -2,6 +2,7 @@
 
 import dataclasses
 import errno
+import functools
 import json
 import os
 import random
@@ -31,6 +32,23 @@ CONFIG = TrainConfig(
 )  # fmt: skip
 """A run that saves after each of its eight iterations."""
 
+OFF_POLICY = {"num_steps": 5, "gradient_steps": 2, "batch_size": 8, "replay_size": 60, "learning_starts": 30}
+
+
+def by(name, env_id="TagStandIn-v0", **options):
+    """Return the run with another algorithm, whose replay buffer goes once around."""
+    return dataclasses.replace(CONFIG, env_id=env_id, ppo=None, algorithm=name, algorithms={name: options})
+
+
+RUNS = {
+    "ppo": CONFIG,
+    "memory": dataclasses.replace(CONFIG, network=NetworkConfig((8,), memory="gru", memory_size=4)),
+    "sac": by("sac", **OFF_POLICY, priority_exponent=0.6),
+    "td3": by("td3", "WarpPendulum-v1", **OFF_POLICY, n_steps=3),
+    "ddpg": by("ddpg", "WarpPendulum-v1", **OFF_POLICY),
+    "pqn": by("pqn", num_steps=5, num_minibatches=2, mixing="vdn"),
+}
+
 
 @pytest.fixture(autouse=True, scope="module")
 def no_tensorboard():
@@ -46,7 +64,8 @@ def train(config):
         trainer = Trainer.resume(config.out, quiet=True)
     else:
         trainer = Trainer(config, quiet=True)
-        trainer.env.set_reset_pool(POOL)
+        if config.env_id == CONFIG.env_id:
+            trainer.env.set_reset_pool(POOL)
     trainer.train()
     trainer.close()
 
@@ -78,13 +97,24 @@ def files(folder):
 
 
 @pytest.fixture(scope="module")
-def whole(no_tensorboard, tmp_path_factory):
+def whole_of(no_tensorboard, tmp_path_factory):
+    """Return a function that returns the folder of an uninterrupted run, and the seconds that it took."""
+
+    @functools.cache
+    def made(name):
+        folder = tmp_path_factory.mktemp("kills")
+        train(dataclasses.replace(RUNS[name], out=str(folder / "warm-up")))
+        began = time.monotonic()
+        train(dataclasses.replace(RUNS[name], out=str(folder / "whole")))
+        return folder / "whole", time.monotonic() - began
+
+    return made
+
+
+@pytest.fixture(scope="module")
+def whole(whole_of):
     """Folder of the uninterrupted run, and the seconds that it took."""
-    folder = tmp_path_factory.mktemp("kills")
-    train(dataclasses.replace(CONFIG, out=str(folder / "warm-up")))
-    began = time.monotonic()
-    train(dataclasses.replace(CONFIG, out=str(folder / "whole")))
-    return folder / "whole", time.monotonic() - began
+    return whole_of("ppo")
 
 
 def assert_equal_runs(folder, whole):
@@ -94,15 +124,19 @@ def assert_equal_runs(folder, whole):
 
 
 MANY = [pytest.mark.slow, pytest.mark.timeout(900)]
+OTHERS = [name for name in RUNS if name != "ppo"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
-@pytest.mark.parametrize("moments", [1, pytest.param(100, marks=MANY)])
-def test_runs_stopped_at_random_moments_equal_an_uninterrupted_one(whole, tmp_path, moments, number):
-    (whole, seconds), rng = whole, random.Random(moments)
+@pytest.mark.parametrize(
+    ("name", "moments"),
+    [("ppo", 1), pytest.param("ppo", 100, marks=MANY), *(pytest.param(name, 20, marks=MANY) for name in OTHERS)],
+)
+def test_runs_stopped_at_random_moments_equal_an_uninterrupted_one(whole_of, tmp_path, name, moments, number):
+    (whole, seconds), rng = whole_of(name), random.Random(moments)
     early = 0
     for moment in range(moments):
-        run = dataclasses.replace(CONFIG, out=str(tmp_path / f"run-{moment}"))
+        run = dataclasses.replace(RUNS[name], out=str(tmp_path / f"run-{moment}"))
         for _ in range(rng.randint(1, 3)):
             child = in_child(lambda run=run: train(run))
             time.sleep(rng.uniform(0.0, 1.2 * seconds))
@@ -141,11 +175,14 @@ def full_disk():
 
 
 @pytest.mark.parametrize(("act", "code"), [(kill_self, -signal.SIGKILL), (full_disk, 3)])
-@pytest.mark.parametrize("every", [40, pytest.param(1, marks=MANY)])
-def test_runs_stopped_before_each_file_operation_equal_an_uninterrupted_one(whole, tmp_path, act, code, every):
-    whole, stopped = whole[0], 0
+@pytest.mark.parametrize(
+    ("name", "every"),
+    [("ppo", 40), pytest.param("ppo", 1, marks=MANY), *(pytest.param(name, 5, marks=MANY) for name in OTHERS)],
+)
+def test_runs_stopped_before_each_file_operation_equal_an_uninterrupted_one(whole_of, tmp_path, act, code, name, every):
+    whole, stopped = whole_of(name)[0], 0
     for number in range(0, 10_000, every):
-        run = dataclasses.replace(CONFIG, out=str(tmp_path / "run"))
+        run = dataclasses.replace(RUNS[name], out=str(tmp_path / "run"))
 
         def stop_at_operation(run=run, number=number):
             left = at_file_operation(number, run.out, act)

@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import gc
 import warnings
+from types import SimpleNamespace
 
 import pytest
 import role_envs  # noqa: F401  (registers Pairs-v0 and Masked-v0)
@@ -13,6 +14,7 @@ from ways import WAYS
 
 from examples.evolution import Evolution, EvolutionConfig
 from gpu_vecenv.backend.memory import TorchMemory
+from gpu_vecenv.cli import memory as memory_command
 from gpu_vecenv.cli.main import main
 from gpu_vecenv.errors import OutOfMemoryError
 from gpu_vecenv.train import NetworkConfig, PPOConfig, PQNConfig, TrainConfig, Trainer
@@ -189,6 +191,21 @@ def test_the_command_prints_what_a_run_with_its_options_needs(capsys):
     assert next(line for line in lines if line[0] == "rollout")[1] == f"{needs['rollout'] / 1e6:,.3f}"
 
 
+def test_a_replay_buffer_has_a_line_and_does_not_grow_with_the_worlds(capsys, monkeypatch):
+    """The worlds that fit are those beside it; the command asks a device for what is free."""
+    monkeypatch.setattr(memory_command, "choose_device", lambda device: "cuda:0")
+    monkeypatch.setattr(memory_command, "TorchMemory", lambda device: SimpleNamespace(free_bytes=lambda: 2 * 10**9))
+    line = "memory WarpPendulum-v1 --train --num-envs 100 --kernels torch --algorithm sac --sac replay_size=20000000"
+    assert main(line.split()) == 0
+    lines = capsys.readouterr().out.splitlines()
+    split = [line.split(" MB")[0].rpartition(" ") for line in lines[1:-1]]
+    needs = {use.strip(): float(size.replace(",", "")) for use, _, size in split}
+    assert needs["replay buffers"] == pytest.approx(20 * (3 + 3 + 1 + 1 + 1 / 4) * 4, rel=1e-3)
+    room = float(lines[-1].split()[-2].replace(",", ""))
+    rest = sum(size for use, size in needs.items() if use not in ("replay buffers", "in all"))
+    assert room == pytest.approx((2000 - needs["replay buffers"]) * 100 / rest, rel=0.02)
+
+
 def test_the_command_knows_algorithms_and_policies_as_train_does(capsys, monkeypatch):
     """The replay buffer of an algorithm is counted with its options, which the words of a policy change."""
     counted = []
@@ -217,6 +234,7 @@ def test_the_command_knows_algorithms_and_policies_as_train_does(capsys, monkeyp
         ("--train --executor fused", "--executor: expected --kernels and --graph in its place"),
         ("--train --kernels fused", "kernels: expected 'auto' or 'torch' on cpu"),
         ("--train --policy agent=random", "expected at least one policy to train"),
+        ("--train --algorithm pqn --sac batch_size=8", "sac: expected algorithms of the policies, pqn"),
     ],
 )
 def test_options_without_an_effect_are_refused(capsys, words, text):

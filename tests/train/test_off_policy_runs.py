@@ -19,6 +19,7 @@ from ways import WAYS
 
 import tests.train.role_envs  # noqa: F401
 from gpu_vecenv import EnvSpec, Field, GpuVectorEnv, Param, Role
+from gpu_vecenv.cli.main import main
 from gpu_vecenv.train import (
     CheckpointError,
     ConfigError,
@@ -157,6 +158,29 @@ def test_a_run_goes_on_without_its_replay_buffer(tmp_path):
         small = int(math.ceil(SMALL["learning_starts"] / 32))
         counts = [second.train(1)["updates/agent"] > 0 for _ in range(2)]
         assert counts == [small <= 1, True]
+
+
+@pytest.mark.parametrize(
+    ("changes", "kept"),
+    [
+        ({}, True), ({"temperature_learning_rate": 1e-3}, True), ({"temperature": 0.5}, False),
+        ({"temperature_learning_rate": None}, False), ({"temperature": 0.5, "temperature_learning_rate": None}, False),
+    ],
+)  # fmt: skip
+def test_a_resumed_run_starts_from_another_temperature(changes, kept, tmp_path):
+    config = pendulum("sac", temperature_learning_rate=0.1)
+    with contextlib.closing(Trainer(config, quiet=True)) as first:
+        first.train(3)
+        path = first.save(tmp_path / "run.pt")
+    options = dataclasses.replace(config.algorithms["sac"], **changes)
+    with contextlib.closing(Trainer.resume(path, quiet=True, algorithms={"sac": options})) as second:
+        now = second.parts.algorithms["agent"].temperature.value
+        learned = first.parts.algorithms["agent"].temperature.value
+        assert float(learned) < 0.9 and torch.equal(now, learned) == kept
+        assert kept or float(now) == pytest.approx(options.temperature)
+        second.train(1)
+        moved = second.parts.algorithms["agent"].temperature.value
+        assert torch.equal(moved, now) == (options.temperature_learning_rate is None)
 
 
 def test_actions_are_random_until_learning_begins():
@@ -327,12 +351,20 @@ def test_critics_of_choices_have_no_atoms():
         Trainer(choices(num_atoms=5, value_min=0.0, value_max=1.0), quiet=True)
 
 
+def test_entropies_that_no_policy_has_are_refused():
+    for config, most in ((pendulum("sac", target_entropy=0.7), "0.6931"), (choices(target_entropy=9.0), r"\d\.\d+")):
+        with pytest.raises(ConfigError, match=f"target_entropy: expected at most {most}, that of uniform random actions, got"):
+            Trainer(config, quiet=True)
+    Trainer(pendulum("sac", target_entropy=0.69), quiet=True).close()
+
+
 @pytest.mark.parametrize(
     ("name", "options", "text"),
     [
         ("sac", {"learning_starts": 2_000_000}, "learning_starts: expected at most replay_size, 1000000, got 2000000"),
         ("sac", {"num_atoms": 3}, "value_min, value_max: expected returns of the first and of the last atom"),
         ("sac", {"num_atoms": 3, "value_min": 1.0, "value_max": 1.0}, "value_min, value_max: expected returns"),
+        ("sac", {"num_atoms": 3, "value_min": 1.0, "value_max": 1.0 + 1e-7}, "value_min, value_max: expected 3 atoms"),
         ("sac", {"value_max": 3.0}, "value_min, value_max: expected None without num_atoms above 1"),
         ("sac", {"importance_exponent": 0.4}, "importance_exponent: expected None without priority_exponent, got 0.4"),
         ("sac", {"temperature_learning_rate": None, "target_entropy": 1.0}, "target_entropy: expected None without"),
@@ -345,6 +377,14 @@ def test_critics_of_choices_have_no_atoms():
 def test_options_are_checked(name, options, text):
     with pytest.raises(ConfigError, match=text):
         CONFIGS[name](**options)
+
+
+def test_words_of_an_algorithm_that_a_file_or_nothing_names_are_options(tmp_path, capsys):
+    (tmp_path / "run.yaml").write_text("env_id: WarpPendulum-v1\nalgorithm: sac\n")
+    assert main(["train", "--config", str(tmp_path / "run.yaml"), "--sac", "batch_size=0"]) == 2
+    assert "batch_size: expected an integer from 1" in capsys.readouterr().err
+    assert main(["train", "WarpCartPole-v1", "--device", "cpu", "--out", str(tmp_path / "run"), "--sac", "batch_size=8"]) == 2
+    assert "sac: expected algorithms of the policies, ppo, got 'sac', which no policy uses" in capsys.readouterr().err
 
 
 def test_a_replay_buffer_holds_a_rollout_at_least():
@@ -376,8 +416,13 @@ def test_the_bytes_that_last_are_those_of_the_state(name):
     with contextlib.closing(Trainer(RUNS[name], quiet=True)) as trainer:
         trainer.train()
         config, layout = resolve(RUNS[name]), trainer.env.layout
-        needs = training_needs(config, layout, torch.device("cpu"))["networks, optimisers, statistics"]
+        by_use = training_needs(config, layout, torch.device("cpu"))
+        needs, buffers = by_use["networks, optimisers, statistics"], by_use["replay buffers"]
         held = sum(x.nbytes for key, x in state(trainer).items() if isinstance(x, torch.Tensor))
+        rings = [algorithm.replay.ring for algorithm in trainer.parts.algorithms.values()]
+    arrays = [x for ring in rings for x in (*ring.arrays.values(), ring.priority, ring.counts, ring.masses) if x is not None]
+    assert buffers == sum(x.nbytes for x in arrays)
+    needs += buffers
     assert held <= needs * 1.02 and needs <= held * 1.3 + 4096
 
 

@@ -211,6 +211,25 @@ def test_long_rollouts_are_run_in_parts(segments, monkeypatch):
             torch.testing.assert_close(x, y, rtol=1e-5, atol=1e-6)
 
 
+@torch.no_grad()
+@pytest.mark.parametrize("name", ["red", "blue"])
+def test_a_memory_reads_numbers_of_agents_in_sequences_as_in_steps(name):
+    """Samples of red are rows, and those of blue worlds."""
+    config = dataclasses.replace(ARENA, network=dataclasses.replace(GRU, agent_ids=True))
+    trainer = Trainer(config, quiet=True)
+    trainer.train(iterations=1)
+    samples, policy = trainer.parts.rows[name].samples(), trainer.policies[name]
+    at = torch.arange(samples.reward.shape[1])
+    sequences = samples.sequences((torch.zeros_like(at), at), samples.num_steps)
+    found = policy.evaluate_sequence(*sequences, samples.state)
+    policy.has_sequence = False
+    expected = policy.evaluate_sequence(*sequences, samples.state)
+    for x, y in zip((*found[0], found[1]), (*expected[0], expected[1]), strict=True):
+        torch.testing.assert_close(x[samples.valid], y[samples.valid], rtol=1e-5, atol=1e-6)
+    shown = sequences._replace(inputs=sequences.inputs._replace(agent=torch.zeros_like(sequences.inputs.agent)))
+    assert not torch.equal(policy.evaluate_sequence(*shown, samples.state)[1], expected[1])
+
+
 @pytest.mark.parametrize("network", [GRU, LSTM], ids=["gru", "lstm"])
 @pytest.mark.parametrize("segments", [None, 4])
 def test_an_update_with_a_memory_reads_nothing_on_the_host(network, segments):

@@ -11,7 +11,8 @@ from dispatched import HostReads
 from replay_cases import Steps, Worlds, numpy_of
 
 import tests.roles  # noqa: F401  (registers Whisper-v0)
-from gpu_vecenv.errors import ArrayTypeError, ShapeError
+from gpu_vecenv.backend.memory import TorchMemory
+from gpu_vecenv.errors import ArrayTypeError, OutOfMemoryError, ShapeError
 from gpu_vecenv.train import (
     CheckpointError,
     ConfigError,
@@ -376,14 +377,27 @@ def test_bytes_are_known_before(form, exponent):
     assert replay_bytes(worlds.rows, size * 10**7, n_steps, exponent) > 10**10
 
 
-def test_places_of_arrays_beyond_two_to_the_31_bytes(monkeypatch):
+def test_a_buffer_that_does_not_fit_is_refused_before_it_is_made(monkeypatch):
+    worlds = Worlds()
+    needed = replay_bytes(worlds.rows, 10**5)
+    for free in (needed, needed - 1):
+        monkeypatch.setattr(TorchMemory, "free_bytes", lambda memory, free=free: free)
+        if free == needed:
+            Replay(worlds.rows, 10**5, 4, 0.9, 7, "cpu")
+            continue
+        with pytest.raises(OutOfMemoryError, match=r"^replay_size: 100,000 transitions need .* MB on cpu, and .* MB are free"):
+            Replay(worlds.rows, 10**5, 4, 0.9, 7, "cpu")
+
+
+def test_places_of_ten_million_transitions_beyond_two_to_the_31_bytes(monkeypatch):
     def unwritten(*shape, dtype, device):
         """Memory that is not written takes none."""
         return torch.from_numpy(np.zeros(shape if isinstance(shape[0], int) else shape[0], str(dtype).removeprefix("torch.")))
 
     worlds = Worlds(by_world=True, agents=20, num_worlds=8, steps=5)
     monkeypatch.setattr(replay_ring.torch, "zeros", unwritten)
-    slots = 2**31 // (8 * 20 * 3 * 4) + 50
+    monkeypatch.setattr(TorchMemory, "free_bytes", lambda memory: None)
+    slots = 10**7 // 8 + 50
     replay = Replay(worlds.rows, slots * 8, 60, 0.9, 7, "cpu", 2, 0.5)
     assert replay.ring.arrays["own"].nbytes > 2**31
     steps = Steps(slots, 2, 0.9)

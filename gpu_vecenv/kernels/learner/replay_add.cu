@@ -84,7 +84,7 @@ GV_FN void gv_sum_tile(const GvArgs& a, const GvLanes& team, gv_i32 tile) {
             a.ring.counts[at] = gv_sum_of(a, a.ring.counts, false, node);
             if (a.at_level == a.ring.levels) *a.filled = (gv_i64)a.ring.counts[at];
         }
-        if (a.ring.masses != nullptr) a.ring.masses[level.first + node] = gv_sum_of(a, a.ring.masses, true, node);
+        if (a.ring.masses != nullptr) gv_store_same(&a.ring.masses[level.first + node], gv_sum_of(a, a.ring.masses, true, node));
     }
 }
 

@@ -49,6 +49,10 @@ GV_FN GvTeam gv_with_kept_memory(const GvTeam& team) {
 // Adds 1 and returns the previous value; no result may depend on the order.
 GV_FN gv_i32 gv_fetch_add(gv_i32* counter) { return atomicAdd(counter, 1); }
 
+// Stores a number that others may store at the same time, if all of them store the same one.
+// double: sums of many numbers.
+GV_FN void gv_store_same(double* to, double number) { *to = number; }
+
 // Number of lanes of the team that vote true. A barrier.
 GV_FN gv_i32 gv_vote(const GvLanes& team, bool vote) {
     if (GV_LANES == 1 || GV_LANES > 32) return GV_LANES == 1 ? vote : __syncthreads_count(vote);

@@ -24,6 +24,8 @@ GV_FN void gv_barrier(const GvLanes&) {}
 GV_FN void gv_barrier_sums(const GvLanes&) {}
 GV_FN void gv_block_barrier(const GvLanes&) {}
 GV_FN gv_i32 gv_fetch_add(gv_i32* counter) { return (*counter)++; }  // counters belong to one thread
+// double: sums of many numbers.
+GV_FN void gv_store_same(double* to, double number) { __atomic_store(to, &number, __ATOMIC_RELAXED); }
 GV_FN gv_i32 gv_vote(const GvLanes&, bool vote) { return vote; }
 GV_FN GvTeam gv_with_kept_memory(const GvTeam& team) { return team; }
 GV_FN void gv_load_fence() {}

@@ -23,6 +23,8 @@ GV_FN void gv_barrier(const GvLanes&) {
 GV_FN void gv_barrier_sums(const GvLanes& team) { gv_barrier(team); }
 GV_FN void gv_block_barrier(const GvLanes& team) { gv_barrier(team); }
 GV_FN gv_i32 gv_fetch_add(gv_i32* counter) { return __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED); }
+// double: sums of many numbers.
+GV_FN void gv_store_same(double* to, double number) { __atomic_store(to, &number, __ATOMIC_RELAXED); }
 GV_FN gv_i32 gv_vote(const GvLanes& team, bool vote) {
     gv_i32* votes = (gv_i32*)team.sums;
     gv_barrier(team);

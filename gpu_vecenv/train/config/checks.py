@@ -15,6 +15,7 @@ from gpu_vecenv.train.errors import ConfigError
 
 MAX_INT, MAX_LONG = 2**31 - 1, 2**63 - 1
 """Largest value of an option that 32-bit kernels read, and of one that only Python reads."""
+MAX_FLOAT = float(np.finfo(np.float32).max)
 MAX_TORCH_THREADS = 1024
 
 MAX_DEPTH = 64
@@ -29,7 +30,7 @@ class Check(NamedTuple):
     expected: str
     """Valid values, in words."""
     real: bool = False
-    """Valid values are real numbers; torch takes those beyond an int64 as floats only."""
+    """Valid values are real numbers, which become float32 on the device; torch takes those beyond an int64 as floats only."""
 
     def or_none(self) -> Check:
         """Return a check that takes None, too."""
@@ -90,7 +91,7 @@ def check_fields(config: Any, checks: Mapping[str, Check]) -> None:
     """Check fields of a dataclass. NumPy scalars in them are replaced by plain numbers, and real ones beyond an int64 by floats.
 
     Raises:
-        ConfigError: a value fails its check.
+        ConfigError: a value fails its check, or a real one is beyond the range of a float32.
     """
     for name, check in checks.items():
         value = getattr(config, name)
@@ -98,6 +99,8 @@ def check_fields(config: Any, checks: Mapping[str, Check]) -> None:
             value = value.item()
             object.__setattr__(config, name, value)
         require(check.test(value), name, check.expected, value)
+        fits = not check.real or value is None or abs(value) <= MAX_FLOAT
+        require(fits, name, "a number within the range of a float32", value)
         if check.real and isinstance(value, int) and abs(value) > MAX_LONG:
             object.__setattr__(config, name, float(value))
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.train.config.algorithms import AlgorithmConfig, Storage, bootstraps
 from gpu_vecenv.train.config.checks import (
@@ -96,6 +98,9 @@ class OffPolicyConfig(AlgorithmConfig):
         else:
             ordered = None not in bounds and bounds[0] < bounds[1]  # type: ignore[operator]  # neither is None
             require(ordered, "value_min, value_max", "returns of the first and of the last atom, in this order", bounds)
+            atoms = np.linspace(*bounds, self.num_atoms, dtype=np.float32)  # type: ignore[call-overload]  # both are numbers
+            apart = bool((np.diff(atoms) > 0).all())
+            require(apart, "value_min, value_max", f"{self.num_atoms} atoms that differ in float32 between them", bounds)
         if self.priority_exponent is None:
             exponent = self.importance_exponent
             require(exponent is None, "importance_exponent", "None without priority_exponent", exponent)

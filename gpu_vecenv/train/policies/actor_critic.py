@@ -155,7 +155,8 @@ class ActorCritic(Policy):
         if self.state_shape is None or not self.has_sequence:
             return super().evaluate_sequence(inputs, action, episode_end, state)
         length, shape = len(action), episode_end.shape
-        rows = apply(self._read(apply(inputs.obs, lambda x: x.flatten(0, 1)), None), lambda x: x.unflatten(0, (length, -1)))
+        agent = None if inputs.agent is None else inputs.agent.flatten(0, 1)
+        rows = apply(self._read(apply(inputs.obs, lambda x: x.flatten(0, 1)), agent), lambda x: x.unflatten(0, (length, -1)))
         begun, ends = state, episode_end
         if isinstance(rows, Tensor) and isinstance(inputs.obs, dict):
             begun, ends = state.flatten(0, 1), episode_end.flatten(1)
@@ -189,6 +190,12 @@ class ActorCritic(Policy):
             self.obs_norm.update(obs, valid)
         if self.critic_norm is not None:
             self.critic_norm.update(cast(Tensor, critic), valid)
+
+    def critic_state(self) -> dict[str, Tensor]:
+        """See ``Policy.critic_state()``; empty for a network of the user, whose parts are not known."""
+        central = self.critic_sources and not self.checks_results
+        parts = ("critic_norm.", "network.critic_layers.") if central else ()
+        return {name: x for name, x in self.state_dict().items() if name.startswith(parts)}
 
     def _critic_inputs(self, inputs: Inputs) -> Tensor:
         """Return what the critic reads once a world as the network takes it, normalised if the policy does so."""

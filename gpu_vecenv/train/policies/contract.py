@@ -179,6 +179,10 @@ class Policy(nn.Module, ABC):
     def value(self, inputs: Inputs) -> Tensor:
         """Return the value of ``evaluate()`` alone, float32 (B,) or (B, a)."""
 
+    def critic_state(self) -> dict[str, Tensor]:
+        """Return the entries of ``state_dict()`` whose size is that of inputs of the critic, and which no action depends on."""
+        return {}
+
     def normalized(self, obs: Observation) -> Observation:
         """Return observations as the network reads them, in the same form; ``obs`` itself without running statistics.
 

@@ -143,8 +143,15 @@ def close_on_error(owned: Closable) -> Iterator[None]:
         raise
 
 
-def load_policy(policies: dict[str, Policy], name: str, path: str | Path) -> None:
+def load_policy(policies: dict[str, Policy], name: str, path: str | Path, acts_only: bool = False) -> None:
     """Load the weights of the policy ``name`` from a checkpoint.
+
+    Args:
+        policies: policies by name.
+        name: the policy.
+        path: the checkpoint.
+        acts_only: its values are not read. A critic whose inputs have another size is left out, because the number of agents may
+            differ from that in training.
 
     Raises:
         ConfigError: ``policies`` holds no such policy.
@@ -155,5 +162,10 @@ def load_policy(policies: dict[str, Policy], name: str, path: str | Path) -> Non
     saved = load_checkpoint(path)["policies"]
     if name not in saved:
         raise CheckpointError(f"{path}: expected a policy named {name!r}, got policies {list(saved)}")
-    require_same_form(saved[name], policies[name].state_dict(), f"{path}: policy {name!r}")
-    policies[name].load_state_dict(saved[name])
+    expected, state = policies[name].state_dict(), saved[name]
+    if acts_only and isinstance(state, dict):
+        of_critic = policies[name].critic_state().items()
+        resized = {key: x for key, x in of_critic if getattr(state.get(key), "shape", x.shape) != x.shape}
+        state = {**state, **resized}
+    require_same_form(state, expected, f"{path}: policy {name!r}")
+    policies[name].load_state_dict(state)

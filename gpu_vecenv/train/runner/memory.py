@@ -21,12 +21,14 @@ from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.spec.layout import Layout
 from gpu_vecenv.train.config import AlgorithmConfig, ResolvedConfig
 from gpu_vecenv.train.config.algorithms import registered
+from gpu_vecenv.train.config.off_policy import OffPolicyConfig
 from gpu_vecenv.train.policies.contract import Policy
 from gpu_vecenv.train.returns.choices import may_lack_choice
 from gpu_vecenv.train.returns.episodes import EpisodeStats
 from gpu_vecenv.train.runner.measure import piece_steps
 from gpu_vecenv.train.runner.run_state import learning_policies, make_policies, rows_of_policies, setup_of, store_demands
 from gpu_vecenv.train.storage.policy_rows import PolicyRows
+from gpu_vecenv.train.storage.replay import replay_bytes
 from gpu_vecenv.train.storage.rollout import Rollout
 from gpu_vecenv.train.storage.sizes import bytes_of
 from gpu_vecenv.vector.outputs.memory_needs import memory_needs
@@ -88,12 +90,13 @@ def training_needs(config: ResolvedConfig, layout: Layout, device: torch.device)
     rows = rows_of_policies(planned, rollout, config.policy_map)
     policies = make_policies(rows, config, torch.device("cpu"))
     store_demands(rows, policies, storage)
-    updates, lasting = [0], 0
+    updates, lasting, replay = [0], 0, 0
     for name in learn:
         count = registered(config.algorithm_of(name)).part("memory")
         setup = setup_of(config, name, rows[name], layout.spec, device)
         of_algorithm, update = (0, 0) if count is None else count(policies[name], options[name], setup)
-        lasting += of_algorithm
+        buffer = _replay(rows[name], options[name])
+        lasting, replay = lasting + of_algorithm - buffer, replay + buffer
         updates.append(max(update, _observed(rows[name], options[name])))
     needs = {
         "env": env.own_bytes(),
@@ -101,6 +104,7 @@ def training_needs(config: ResolvedConfig, layout: Layout, device: torch.device)
         "networks, optimisers, statistics": sum(
             _lasting(policies[name], rows[name]) for name in policies
         ) + lasting,
+        **({"replay buffers": replay} if replay else {}),
         "samples and update, at most": max(updates) + sum(_copied(policy_rows) for policy_rows in rows.values()),
     }  # fmt: skip
     if config.evaluation_interval is not None:
@@ -109,6 +113,13 @@ def training_needs(config: ResolvedConfig, layout: Layout, device: torch.device)
         episodes = Rollout.allocate(played_env, piece_steps(played_env), with_final_obs=False)
         needs["evaluation"] = played.own_bytes() + bytes_of(episodes)
     return needs
+
+
+def _replay(rows: PolicyRows, options: AlgorithmConfig) -> int:
+    """Return the bytes of a policy's replay buffer, which its algorithm counts among those that last; 0 without one."""
+    if not isinstance(options, OffPolicyConfig):
+        return 0
+    return replay_bytes(rows, options.replay_size, options.n_steps, options.priority_exponent)
 
 
 def _lasting(policy: Policy, rows: PolicyRows) -> int:

@@ -95,7 +95,7 @@ class Players:
         for name in policies:
             file = config.load_policies.get(name, None if is_random(name) else checkpoint)
             if file is not None:
-                load_policy(policies, name, file)
+                load_policy(policies, name, file, acts_only=True)
         return cls(env, present, policies, num_steps)
 
     def step(self, deterministic: bool) -> Rollout:

@@ -12,8 +12,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from gpu_vecenv.backend.memory import TorchMemory
 from gpu_vecenv.backend.programs import Call
 from gpu_vecenv.backend.trainer_programs import BATCH_PART, MAX_RING_PARTS, REPLAY_SAMPLE
+from gpu_vecenv.errors import OutOfMemoryError
 from gpu_vecenv.train.config.checks import MAX_INT, require
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.policies.contract import Inputs, Observation
@@ -75,6 +77,7 @@ class Replay:
 
         Raises:
             ConfigError: a number is out of range, or the buffer too small for a rollout and the steps that are not sampled yet.
+            OutOfMemoryError: the buffer needs more bytes than are free.
         """
         _require_integer("batch_size", batch_size)
         _require_integer("n_steps", n_steps)
@@ -86,6 +89,7 @@ class Replay:
             slots >= least, "replay_size", f"at least {least * rows.num_samples:,} transitions, {least} steps of "
             f"{rows.num_samples:,} samples", size,
         )  # fmt: skip
+        _require_room(replay_bytes(rows, size, n_steps, priority_exponent), size, torch.device(device))
         self.batch_size, self.exponent = batch_size, priority_exponent
         self.ring = Ring(rows, slots, n_steps, priority_exponent is not None, torch.device(device))
         self.seed, self.device, self.filled = int(seed) % 2**64, self.ring.device, self.ring.filled
@@ -225,6 +229,15 @@ def _require_integer(name: str, value: object) -> None:
     """Raise ConfigError unless a value is an integer from 1 on that kernels can read."""
     ok = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MAX_INT
     require(ok, name, f"an integer from 1 to {MAX_INT:,}", value)
+
+
+def _require_room(needed: int, size: int, device: torch.device) -> None:
+    """Raise OutOfMemoryError if a buffer does not fit: a host may promise memory that it does not have, and end the process."""
+    free = TorchMemory(str(device)).free_bytes()
+    if free is not None and needed > free:
+        raise OutOfMemoryError(
+            f"replay_size: {size:,} transitions need {needed / 1e6:,.1f} MB on {device}, and {free / 1e6:,.1f} MB are free."
+        )
 
 
 def replay_bytes(rows: PolicyRows, size: int, n_steps: int = 1, priority_exponent: float | None = None) -> int:

@@ -44,7 +44,7 @@ class ChoicesSAC(SAC):
         """See ``Algorithm``.
 
         Raises:
-            ConfigError: critics with atoms.
+            ConfigError: critics with atoms, or an entropy ``target_entropy`` that no policy has.
         """
         if options.num_atoms != 1:
             raise ConfigError(f"num_atoms: expected 1 with {policy.group.action}, got {options.num_atoms}")
@@ -53,8 +53,8 @@ class ChoicesSAC(SAC):
         self._add_temperature(options, setup)
         first = list(accumulate(self.group.choices, initial=0))[:-1]
         self.first = torch.tensor(first, dtype=torch.int64, device=device)
-        uniform = TARGET_SHARE * sum(map(math.log, self.group.choices))
-        self.target_entropy = uniform if options.target_entropy is None else options.target_entropy
+        uniform = sum(map(math.log, self.group.choices))
+        self.target_entropy = self.target_of(TARGET_SHARE * uniform, uniform)
 
     def gradient_step(self, step: int, batch: Minibatch, noise: Tensor) -> tuple[dict[str, Tensor], Tensor | None]:
         """See ``OffPolicy.gradient_step()``; ``noise`` has no numbers."""

@@ -11,6 +11,7 @@ from gpu_vecenv.train.algorithms.contract import Setup
 from gpu_vecenv.train.algorithms.off_policy.batch import Minibatch
 from gpu_vecenv.train.algorithms.off_policy.learner import OffPolicy
 from gpu_vecenv.train.config import SACConfig
+from gpu_vecenv.train.config.checks import require
 from gpu_vecenv.train.policies.actor import ActorPolicy, gaussian, squashed
 
 
@@ -19,8 +20,7 @@ class Temperature:
 
     def __init__(self, options: SACConfig, device: torch.device):
         """Start at ``SACConfig.temperature``."""
-        first = torch.full((), math.log(options.temperature), dtype=torch.float32, device=device)
-        self.log = nn.Parameter(first, requires_grad=options.temperature_learning_rate is not None)
+        self.log = nn.Parameter(torch.full((), math.log(options.temperature), dtype=torch.float32, device=device))
 
     @property
     def value(self) -> Tensor:
@@ -40,11 +40,15 @@ class SAC(OffPolicy):
     options: SACConfig
 
     def __init__(self, policy: ActorPolicy, options: SACConfig, setup: Setup):
-        """See ``Algorithm``."""
+        """See ``Algorithm``.
+
+        Raises:
+            ConfigError: no policy has the entropy ``target_entropy``.
+        """
         entries, features = policy.group.num_entries, policy.num_features
         super().__init__(policy, options, setup, 2, features + entries, 1)
         self._add_temperature(options, setup)
-        self.target_entropy = -float(entries) if options.target_entropy is None else options.target_entropy
+        self.target_entropy = self.target_of(-float(entries), entries * math.log(2.0))
 
     def gradient_step(self, step: int, batch: Minibatch, noise: Tensor) -> tuple[dict[str, Tensor], Tensor | None]:
         """See ``OffPolicy.gradient_step()``."""
@@ -65,13 +69,35 @@ class SAC(OffPolicy):
 
     def _add_temperature(self, options: SACConfig, setup: Setup) -> None:
         self.temperature = Temperature(options, setup.device)
-        if options.temperature_learning_rate is not None:
-            self.adams["temperature"] = self.adam([self.temperature.log], options.temperature_learning_rate)
+        self.adams["temperature"] = self.adam([self.temperature.log], options.temperature_learning_rate or 0.0)
+
+    def target_of(self, usual: float, most: float) -> float:
+        """Return the target of the entropy, the option or the usual one.
+
+        Args:
+            usual: target without the option.
+            most: entropy of uniform random actions; towards a larger target the temperature would grow for ever.
+
+        Raises:
+            ConfigError: no policy has the entropy of the option.
+        """
+        target = self.options.target_entropy
+        if target is None:
+            return usual
+        require(target <= most, "target_entropy", f"at most {most:.4g}, that of uniform random actions", target)
+        return target
 
     def learn_temperature(self, surplus: Tensor) -> None:
         """Take a step of the temperature, if it is learned, for the mean entropy minus its target."""
-        if "temperature" in self.adams:
+        if self.options.temperature_learning_rate is not None:
             self.learn("temperature", self.temperature.loss(surplus))
+
+    @torch.no_grad()
+    def options_changed(self, before: SACConfig) -> None:
+        """Start from ``SACConfig.temperature`` if it is another one, or if the temperature is no longer learned."""
+        now = self.options
+        if now.temperature != before.temperature or now.temperature_learning_rate is None:
+            self.temperature.log.fill_(math.log(now.temperature))
 
     def tensors(self) -> dict[str, Tensor]:
         """See ``OffPolicy.tensors()``."""
