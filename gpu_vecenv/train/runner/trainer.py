@@ -30,7 +30,7 @@ from gpu_vecenv.train.run_folder.terminal import say
 from gpu_vecenv.train.run_folder.weights_and_biases import require_wandb
 from gpu_vecenv.train.runner.build import close_on_error, load_policy, make_env
 from gpu_vecenv.train.runner.callbacks import Callback, checked_callbacks, checked_sinks, reason_to_stop
-from gpu_vecenv.train.runner.effects import require_effects, require_read, require_used
+from gpu_vecenv.train.runner.effects import require_effects, require_parts, require_read, require_used
 from gpu_vecenv.train.runner.executor import make_executor
 from gpu_vecenv.train.runner.interrupt import StopRequest
 from gpu_vecenv.train.runner.iteration import IN_FLIGHT
@@ -158,6 +158,7 @@ class Trainer:
             self.parts = RunState(self.env, self.config, networks, shares_gpu)
         if is_new:
             require_read(config, self.parts.rows, networks or {})
+            require_parts(config, self.parts.rows)
         self.executor = make_executor(resolved, self.env, self.quiet)
         # A callback may read and change the run after an iteration, and the CPU has no queue.
         alone = bool(self.callbacks) or self.env.device == "cpu"
