@@ -87,6 +87,9 @@ def _linear(weights: Mapping[str, Tensor], name: str) -> nn.Linear:
 class WarpDrivePlayer:
     """Draws actions from WarpDrive's network."""
 
+    state_shape = None
+    """Neither player keeps a state from step to step, see ``Policy``."""
+
     def __init__(self, weights: Mapping[str, Tensor], device: str) -> None:
         """Build the network on a device."""
         self.network = WarpDriveNetwork(weights).to(device)
@@ -101,6 +104,8 @@ class WarpDrivePlayer:
 
 class OurPlayer:
     """A policy of this package that observes the first features alone."""
+
+    state_shape = None
 
     def __init__(self, policy: nn.Module, device: str) -> None:
         """Take the policy."""

@@ -159,9 +159,10 @@ def try_compiler(compiler: list[str]) -> None:
     with open(os.memfd_create("gpu_vecenv-trial"), "wb") as file:  # no folder, because a disk may forbid execution
         file.write(built)
         file.flush()
-        call = f"import ctypes, sys; sys.exit(ctypes.CDLL('/proc/self/fd/{file.fileno()}').gv_trial())"
+        call = "import ctypes, sys; sys.exit(ctypes.CDLL('/proc/self/fd/0').gv_trial())"
         command = [sys.executable, "-I", "-c", call]
-        done = subprocess.run(command, pass_fds=[file.fileno()], capture_output=True, text=True, errors="replace")
+        # As its input, because the number of the file may be that of a stream, if this process has no streams.
+        done = subprocess.run(command, stdin=file, capture_output=True, text=True, errors="replace")
     if done.returncode != 7:
         said = "".join(done.stderr.splitlines()[-1:]) or f"status {done.returncode}"
         raise CompileError(f"a trial: expected the function that {' '.join(compiler)} made to return 7, got {said}")

@@ -1,5 +1,9 @@
 """Commands in CXX that are no compiler: each raises an error that names it and the remedy."""
 
+import shlex
+import subprocess
+import sys
+
 import pytest
 
 from gpu_vecenv.backend import compiler
@@ -49,3 +53,10 @@ def test_a_missing_temporary_folder_raises_an_error(stand_in, monkeypatch):
     monkeypatch.setattr(compiler.tempfile, "TemporaryDirectory", none)
     with pytest.raises(CompileError, match="cannot compile in the temporary folder: No usable.* TMPDIR"):
         episode()
+
+
+def test_a_trial_of_a_compiler_ends_in_a_process_without_streams():
+    """The trial's file then has the number of the stream for errors, which the process that calls the function has, too."""
+    code = "from gpu_vecenv.backend.compiler import find_compiler, try_compiler; try_compiler(find_compiler())"
+    command = f"{shlex.quote(sys.executable)} -c {shlex.quote(code)} 2>&-"
+    assert subprocess.run(command, shell=True, timeout=100).returncode == 0

@@ -1,5 +1,6 @@
 """Mutants fit the files that they are applied to, and the script reports the outcome of each."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,13 @@ MUTANTS = mutate.load()
 @pytest.mark.parametrize("name", MUTANTS)
 def test_the_text_of_a_mutant_is_in_its_file_once(name):
     assert mutate.misfits([MUTANTS[name]], ROOT) == []
+
+
+def test_a_copy_has_the_folders_that_tests_of_mutants_read():
+    files = {ROOT / test.partition("::")[0] for mutant in MUTANTS.values() for test in mutant.tests}
+    read = {name for file in files for name in re.findall(r'(?:ROOT|parents\[\d\]) / "([\w.-]+)"', file.read_text())}
+    top = read & {path.name for path in ROOT.iterdir()}  # other names are inside the folder of tests
+    assert top and top <= {*mutate.COPIED}
 
 
 @pytest.mark.slow

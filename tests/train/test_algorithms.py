@@ -266,12 +266,29 @@ def test_policies_want_rollouts_of_one_length():
         (lambda: register_algorithm("evolution", PPOConfig, evolution.Evolution), "expected a new name, got 'evolution'"),
         (lambda: register_algorithm("a b", EvolutionConfig, evolution.Evolution), "register_algorithm: name: expected a name"),
         (lambda: register_algorithm("mine", NetworkConfig, evolution.Evolution), "expected options of 'mine' in a dataclass"),
+        (lambda: register_algorithm("mine", 5, evolution.Evolution), "config_class: expected a dataclass, got 5"),
+        (lambda: register_algorithm("mine", EvolutionConfig, None), "register_algorithm: make: expected a function, .* got None"),
+        (lambda: register_algorithm("mine", EvolutionConfig, "evolution"), "make: .* such as module:name, got 'evolution'"),
+        (lambda: register_algorithm("mine", EvolutionConfig, evolution.Evolution, policy=5), "policy: expected a function"),
     ],
 )
 def test_wrong_options_and_registrations_are_named(make, text):
     with pytest.raises(ConfigError, match=text):
         make()
     assert ALGORITHMS["evolution"] == Registered(EvolutionConfig, evolution.Evolution)
+
+
+@pytest.mark.parametrize(
+    ("parts", "text"),
+    [
+        ({"make": lambda *parts: None}, r"algorithm 'odd': expected make\(\) to return Algorithm, got NoneType"),
+        ({"make": evolution.Evolution, "policy": lambda *parts: 5}, r"'odd': expected policy\(\) to return Policy, got int"),
+    ],
+)
+def test_parts_that_return_something_else_are_named(parts, text, monkeypatch):
+    monkeypatch.setitem(ALGORITHMS, "odd", Registered(EvolutionConfig, **parts))
+    with pytest.raises(ConfigError, match=text):
+        Trainer(dataclasses.replace(CARTPOLE, algorithm="odd", algorithms={"odd": EvolutionConfig(num_steps=20)}), quiet=True)
 
 
 def test_the_command_line_takes_the_options_of_an_algorithm(tmp_path, monkeypatch, capsys):

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 from torch import nn
 
-from gpu_vecenv.train import ConfigError, PolicyConfig, Trainer, load_checkpoint
+from gpu_vecenv.train import ConfigError, NetworkConfig, PolicyConfig, TrainConfig, Trainer, load_checkpoint, register_network
 from gpu_vecenv.train.run_folder.checkpoint_file import save_checkpoint
 
 
@@ -39,3 +39,46 @@ def test_networks_of_a_policy_that_acts_at_random_are_refused(config):
     config = dataclasses.replace(config, policy_map={"catcher": "random", "runner": "mine"})
     with pytest.raises(ConfigError, match=r"networks: expected policies out of \['mine'\], got 'random'"):
         Trainer(config, quiet=True, networks={"random": nn.Linear(1, 1)})
+
+
+CARTPOLE = TrainConfig("WarpCartPole-v1", num_envs=4, device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("network", "own", "expected"),
+    [
+        (NetworkConfig(log_std=-1.0), {}, "^network.log_std: expected numbers as actions with it, got -1.0 without any"),
+        (NetworkConfig((), "relu"), {}, "^network.activation: expected hidden layers with it, got 'relu'"),
+        (NetworkConfig((), shared_trunk=True), {}, "^network.shared_trunk: expected hidden layers"),
+        (NetworkConfig((), shared_trunk=True, memory="gru"), {}, "^network.shared_trunk: expected hidden layers"),
+        (None, {"log_std": -1.0}, r"^policies\['agent'\]: expected numbers as actions with network.log_std, got -1.0"),
+        (NetworkConfig(()), {"activation": "elu"}, r"^policies\['agent'\]: expected hidden layers with network.activation"),
+    ],
+)
+def test_options_of_parts_that_a_network_lacks_are_refused(network, own, expected):
+    config = dataclasses.replace(CARTPOLE, network=network, policies={"agent": PolicyConfig(network=own)})
+    with pytest.raises(ConfigError, match=expected):
+        Trainer(config, quiet=True)
+
+
+def test_options_of_parts_that_some_network_has_are_taken(config):
+    """Another policy has hidden layers, the env takes numbers, or a registered network reads all options."""
+    mixed = dataclasses.replace(
+        config, network=NetworkConfig((4,), "relu"), policies={"catcher": PolicyConfig(network={"hidden_sizes": ()})}
+    )
+    Trainer(mixed, quiet=True).close()
+    Trainer(dataclasses.replace(CARTPOLE, env_id="WarpPendulum-v1", network=NetworkConfig(log_std=-1.0)), quiet=True).close()
+    register_network("small", lambda spec: Small())
+    given = dataclasses.replace(CARTPOLE, network=NetworkConfig(log_std=-1.0), policies={"agent": PolicyConfig(module="small")})
+    Trainer(given, quiet=True).close()
+
+
+class Small(nn.Module):
+    """A network of the user for CartPole."""
+
+    def __init__(self):
+        super().__init__()
+        self.actor, self.critic = nn.Linear(4, 2), nn.Linear(4, 1)
+
+    def forward(self, obs):
+        return self.actor(obs), self.critic(obs).squeeze(-1)

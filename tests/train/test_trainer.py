@@ -6,6 +6,7 @@ import os
 import resource
 import signal
 
+import numpy as np
 import pytest
 import torch
 from tag_stand_in import TagStandIn
@@ -44,6 +45,20 @@ def test_only_trainable_policies_change(config):
     assert trainer.policies["catcher"].obs_norm.parts["own"].count == 0
     assert "return/catcher" in metrics
     assert "policy_loss/catcher" not in metrics
+
+
+@pytest.mark.parametrize("iterations", [-1, 1.5, "2", True, []])
+def test_numbers_of_iterations_are_checked(config, iterations):
+    trainer = Trainer(config, quiet=True)
+    with pytest.raises(ConfigError, match=r"^train: iterations: expected an integer from 0 to .*, or None, got"):
+        trainer.train(iterations)
+    assert trainer.train(np.int64(1))["iteration"] == 1
+
+
+@pytest.mark.parametrize("use", [evaluate, lambda target: next(play(target))])
+def test_targets_that_are_no_files_are_refused_by_name(use):
+    with pytest.raises(ConfigError, match="^target: expected a checkpoint file, the folder of a run or a TrainConfig, got 5"):
+        use(5)
 
 
 def test_a_random_policy_has_no_learner(config):

@@ -26,7 +26,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE = Path(__file__).with_name("mutants.toml")
-COPIED = ("gpu_vecenv", "envs", "adapters", "tests", "tools", "examples", "pyproject.toml", "README.md")
+COPIED = ("gpu_vecenv", "envs", "adapters", "tests", "tools", "examples", "docs", "pyproject.toml", "README.md")
 
 
 class MutationError(Exception):

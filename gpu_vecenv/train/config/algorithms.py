@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import re
 from collections.abc import Callable, Iterable, Mapping
 from types import SimpleNamespace
 from typing import Any, ClassVar, NamedTuple
@@ -119,6 +120,9 @@ class Registered:
         return value
 
 
+_PLACE = re.compile(r"[\w.]+:\w+")
+"""Form of the place of a function."""
+
 ALGORITHMS: dict[str, Registered] = {}
 """Algorithms by name."""
 
@@ -145,9 +149,13 @@ def register_algorithm(
             needs one of its own, also for evaluations and exports; None: the network of ``NetworkSpec`` with its distribution.
 
     Raises:
-        ConfigError: the name is taken by another algorithm, or ``config_class`` is no such dataclass.
+        ConfigError: the name is taken by another algorithm, ``config_class`` is no such dataclass, or a part cannot be called.
     """
     require(is_name(name) and name.isidentifier(), "register_algorithm: name", "a name such as my_algorithm", name)
+    for part, value in {"make": make, "memory": memory, "policy": policy}.items():
+        ok = callable(value) or isinstance(value, str) and _PLACE.fullmatch(value) or value is None and part != "make"
+        require(bool(ok), f"register_algorithm: {part}", "a function, or its place such as module:name", value)
+    require(isinstance(config_class, type), "register_algorithm: config_class", "a dataclass", config_class)
     is_dataclass = dataclasses.is_dataclass(config_class)
     fields: list[str] = [field.name for field in dataclasses.fields(config_class)] if is_dataclass else []  # type: ignore[arg-type]
     if not (issubclass(config_class, AlgorithmConfig) and {"num_steps", "normalize_observations"} <= {*fields}):

@@ -43,6 +43,17 @@ def require(ok: bool, name: str, expected: str, got: object) -> None:
         raise ConfigError(f"{name}: expected {expected}, got {abbreviated(got)}")
 
 
+def checked(name: str, value: Any, check: Check) -> Any:
+    """Return an argument as a plain number.
+
+    Raises:
+        ConfigError: the value fails its check.
+    """
+    value = value.item() if isinstance(value, np.generic) else value
+    require(check.test(value), name, check.expected, value)
+    return value
+
+
 def is_number(value: object) -> bool:
     """Return True for a finite number within the range of a float64."""
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from gpu_vecenv.train.config import NetworkConfig, TrainConfig
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.storage.policy_map import is_random
+from gpu_vecenv.train.storage.policy_rows import PolicyRows
 
 NEEDS = {"evaluation_episodes": "evaluation_interval", "checkpoint_interval": "out", "keep_checkpoints": "out"}
 """Options that have an effect only if another one is given."""
@@ -15,6 +16,18 @@ NEEDS = {"evaluation_episodes": "evaluation_interval", "checkpoint_interval": "o
 SHAPE = ("hidden_sizes", "activation", "shared_trunk", "memory", "memory_size", "layer_norm")
 """Fields of ``NetworkConfig`` that a module of the user cannot see. Builders of registered networks and algorithms other than PPO
 can."""
+
+
+def _has_hidden_layers(network: NetworkConfig, rows: PolicyRows) -> bool:
+    return network.hidden_sizes != ()
+
+
+PARTS: Mapping[str, tuple[Callable[[NetworkConfig, PolicyRows], bool], str]] = {
+    "activation": (_has_hidden_layers, "hidden layers"),
+    "shared_trunk": (_has_hidden_layers, "hidden layers"),
+    "log_std": (lambda network, rows: rows.group.continuous, "numbers as actions"),
+}
+"""Fields of ``NetworkConfig`` that shape a part which a built-in network may lack: whether it has the part, and its name."""
 
 
 def require_effects(config: TrainConfig) -> None:
@@ -85,3 +98,27 @@ def require_read(config: TrainConfig, policies: Iterable[str], modules: Collecti
         value = getattr(config.network, field)
         if value != getattr(NetworkConfig(), field):
             raise ConfigError(f"network.{field}: expected none, as each policy has a module of networks, got {value!r}")
+
+
+def require_parts(config: TrainConfig, rows: Mapping[str, PolicyRows]) -> None:
+    """Check that networks of a new run have the parts that its options shape. Registered networks may read all options.
+
+    Args:
+        config: the options as given, without those of presets.
+        rows: rows of the run's policies.
+
+    Raises:
+        ConfigError: a field of ``network`` shapes a part that no network has, or that the network of its policy lacks.
+    """
+    policies = [name for name in rows if not is_random(name)]
+    built_in = [name for name in policies if config.algorithm_of(name) == "ppo" and config.settings_of(name).module is None]
+    for field, (has_part, part) in PARTS.items():
+        usual = getattr(NetworkConfig(), field)
+        lacking = [name for name in built_in if not has_part(config.network_of(name), rows[name])]
+        for name in lacking:
+            value = config.settings_of(name).network.get(field, usual)
+            if value != usual:
+                raise ConfigError(f"policies[{name!r}]: expected {part} with network.{field}, got {value!r} without any")
+        value = getattr(config.network or NetworkConfig(), field)
+        if value != usual and lacking and lacking == policies:
+            raise ConfigError(f"network.{field}: expected {part} with it, got {value!r} without any")

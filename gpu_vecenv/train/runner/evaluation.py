@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import hashlib
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpu_vecenv.train.config import ResolvedConfig, TrainConfig, resolve, resolve_new
-from gpu_vecenv.train.config.checks import LONG_COUNT, Check, integer, require, require_known
+from gpu_vecenv.train.config.checks import LONG_COUNT, Check, checked, integer, require, require_known
 from gpu_vecenv.train.errors import ConfigError, UnfinishedError
 from gpu_vecenv.train.run_folder.checkpoint import checkpoint_in_errors, load_checkpoint, saved_config
 from gpu_vecenv.train.run_folder.progress import Progress
@@ -42,26 +43,16 @@ def _setup(target: str | Path | TrainConfig, changes: Mapping[str, Any]) -> tupl
     """Return resolved options, and ``target`` if it is a checkpoint or a run's folder; None for a config.
 
     Raises:
-        ConfigError: a change is none of ``OPTIONS``, or is out of range.
+        ConfigError: a change is none of ``OPTIONS``, or is out of range; ``target`` is none of the three.
         CheckpointError: the checkpoint is unusable.
     """
     require_known("evaluation", changes, OPTIONS)
     if isinstance(target, TrainConfig):
         return resolve_new(dataclasses.replace(target, **changes)), None
+    require(isinstance(target, str | os.PathLike), "target", "a checkpoint file, the folder of a run or a TrainConfig", target)
     config = saved_config(target, load_checkpoint(target))
     # A run may be evaluated on another device than it was trained on, and its policies have learned since they were loaded.
     return resolve(dataclasses.replace(config, **{"device": "auto", "load_policies": {}, **changes})), target
-
-
-def _checked(name: str, value: Any, check: Check) -> Any:
-    """Return an argument as a plain number.
-
-    Raises:
-        ConfigError: the value fails its check.
-    """
-    value = value.item() if isinstance(value, np.generic) else value
-    require(check.test(value), name, check.expected, value)
-    return value
 
 
 def evaluate(
@@ -99,9 +90,9 @@ def evaluate(
         DeviceError, CompileError, OutOfMemoryError: the env cannot be made.
     """
     config, checkpoint = _setup(target, changes)
-    episodes = _checked("episodes", episodes, integer(1, MAX_WORLDS))
-    max_steps = _checked("max_steps", max_steps, LONG_COUNT.or_none())
-    _checked("policy_map", policy_map, MAPPING)
+    episodes = checked("episodes", episodes, integer(1, MAX_WORLDS))
+    max_steps = checked("max_steps", max_steps, LONG_COUNT.or_none())
+    checked("policy_map", policy_map, MAPPING)
     if task and not progress:
         raise ConfigError(f"task: expected it with progress=True, which shows it, got {task!r} without")
     with contextlib.ExitStack() as resources:
@@ -146,9 +137,9 @@ def play(
         DeviceError, CompileError, OutOfMemoryError: the env cannot be made.
     """
     config, checkpoint = _setup(target, changes)
-    episodes = _checked("episodes", episodes, LONG_COUNT)
-    max_steps = _checked("max_steps", max_steps, LONG_COUNT.or_none())
-    _checked("policy_map", policy_map, MAPPING)
+    episodes = checked("episodes", episodes, LONG_COUNT)
+    max_steps = checked("max_steps", max_steps, LONG_COUNT.or_none())
+    checked("policy_map", policy_map, MAPPING)
     # Autoreset would replace the last state of an episode.
     with checkpoint_in_errors(checkpoint, changes):
         new_env = make_env(config, 1, "disabled")

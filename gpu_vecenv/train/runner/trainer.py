@@ -15,7 +15,7 @@ from torch import nn
 from gpu_vecenv.backend.memory import TorchMemory
 from gpu_vecenv.errors import SequenceError
 from gpu_vecenv.train.config import ResolvedConfig, TrainConfig, resolve, resolve_new
-from gpu_vecenv.train.config.checks import is_name, require
+from gpu_vecenv.train.config.checks import MAX_LONG, checked, integer, is_name, require
 from gpu_vecenv.train.config.presets import preset_of
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.run_folder.best import BestReturn
@@ -30,7 +30,7 @@ from gpu_vecenv.train.run_folder.terminal import say
 from gpu_vecenv.train.run_folder.weights_and_biases import require_wandb
 from gpu_vecenv.train.runner.build import close_on_error, load_policy, make_env
 from gpu_vecenv.train.runner.callbacks import Callback, checked_callbacks, checked_sinks, reason_to_stop
-from gpu_vecenv.train.runner.effects import require_effects, require_read, require_used
+from gpu_vecenv.train.runner.effects import require_effects, require_parts, require_read, require_used
 from gpu_vecenv.train.runner.executor import make_executor
 from gpu_vecenv.train.runner.interrupt import StopRequest
 from gpu_vecenv.train.runner.iteration import IN_FLIGHT
@@ -158,6 +158,7 @@ class Trainer:
             self.parts = RunState(self.env, self.config, networks, shares_gpu)
         if is_new:
             require_read(config, self.parts.rows, networks or {})
+            require_parts(config, self.parts.rows)
         self.executor = make_executor(resolved, self.env, self.quiet)
         # A callback may read and change the run after an iteration, and the CPU has no queue.
         alone = bool(self.callbacks) or self.env.device == "cpu"
@@ -219,6 +220,7 @@ class Trainer:
         Raises:
             NonFiniteError: a gradient, a weight or a statistic became infinite or NaN. The newest checkpoint is an earlier one.
             RunGoneError, RunLockedError: the run's folder was removed or replaced; the trainer was closed or forked.
+            ConfigError: ``iterations`` is no integer, or negative.
             MetricsError: the run's metrics are unreadable.
             UnfinishedError, OSError: the episodes of an evaluation do not end; a file cannot be written.
         """
@@ -237,6 +239,7 @@ class Trainer:
         Yields:
             None, before each wait for an iteration; ``metrics`` holds those of the last finished one.
         """
+        iterations = checked("train: iterations", iterations, integer(0, MAX_LONG).or_none())
         if self._phase != "idle":
             raise SequenceError("train(): this trainer is training already; a callback or another thread called train() again.")
         self._phase, self._stop_reason, self.metrics = "training", "", {}
