@@ -408,5 +408,42 @@ METRICS_TO_HOST = Program(
     ),
 )
 
+ADAM_PART = Struct(
+    "GvAdamPart",
+    *arrays("float32", "*count", "weight", "m", "v", written=True),
+    Array("gradient", "float32", "*count"),
+    Array("step", "float32", "1", "steps of the parameter, with this one"),
+    Number("count", "int64"),
+    Number("end_tile", "int32", "end of its tiles among those of all parts"),
+)
+
+MAX_ADAM_PARTS = 32
+"""Parameters of a step of Adam, at most."""
+
+ADAM_STEP = Program(
+    "step of Adam",
+    KERNEL_FOLDER / "learner" / "adam_step.cu",
+    arguments(
+        Nested("parts", ADAM_PART, (MAX_ADAM_PARTS,)),
+        Array("squares", "float32", "tiles", "sum of the squares of a tile's gradient", written=True),
+        Array("rate", "float32", "1", "learning rate"),
+        Array("mask", "bool", "1", "the step is wanted"),
+        Array("norm", "float32", "1", "of the gradient before it is clipped", written=True),
+        Array("divisor", "float32", "1", "of gradients, which clips them", written=True),
+        Array("taken", "bool", "1", "the step is wanted, and the gradient is finite", written=True),
+        Number("max_norm", "float32"),
+        Number("scale", "float32", "factor of the gradients that are given"),
+        Number("eps", "float32"),
+        Number("tiles", "int32"),
+    ),
+    (
+        ("TILE", 1024),  # numbers of a team
+        ("M_DECAY", "0.9f"), ("M_SHARE", "0.1f"), ("LOG_M_DECAY", "-0.10536051565782628"),
+        ("V_DECAY", "0.999f"), ("V_SHARE", "0.001f"), ("LOG_V_DECAY", "-0.0010005003335835335"),
+    ),
+    scratch=128,
+    small=2048,
+)  # fmt: skip
+
 PROGRAMS = (DRAW, SCAN, MASKS, CHOICES, EFFECTS, MOMENTS, MINIBATCH_MOMENTS, EPISODES, METRICS, SHUFFLE, NOISE, REPLAY_ADD,
-            REPLAY_SAMPLE, UPDATE_ENDS, FINITE, METRICS_TO_HOST)  # fmt: skip
+            REPLAY_SAMPLE, UPDATE_ENDS, FINITE, METRICS_TO_HOST, ADAM_STEP)  # fmt: skip

@@ -10,6 +10,7 @@ from gpu_vecenv.backend.cuda import OPTIONS, raw_module
 from gpu_vecenv.backend.programs import program_options
 from gpu_vecenv.backend.source import kernel_source
 from gpu_vecenv.backend.trainer_programs import (
+    ADAM_STEP,
     CHOICES,
     DRAW,
     EFFECTS,
@@ -48,9 +49,10 @@ KERNELS = {
     UPDATE_ENDS: ["gv_begin", "gv_end"],
     FINITE: ["gv_search"],
     METRICS_TO_HOST: ["gv_metrics_to_host"],
+    ADAM_STEP: ["gv_decide_step", "gv_square_gradient", "gv_take_step"],
 }
-DOUBLE = (MOMENTS, MINIBATCH_MOMENTS, EPISODES, METRICS, REPLAY_ADD, REPLAY_SAMPLE, UPDATE_ENDS)
-IN_SCRATCH = (DRAW, SCAN, MOMENTS, MINIBATCH_MOMENTS, EPISODES, METRICS)
+DOUBLE = (MOMENTS, MINIBATCH_MOMENTS, EPISODES, METRICS, REPLAY_ADD, REPLAY_SAMPLE, UPDATE_ENDS, ADAM_STEP)
+IN_SCRATCH = (DRAW, SCAN, MOMENTS, MINIBATCH_MOMENTS, EPISODES, METRICS, ADAM_STEP)
 
 
 def test_a_compiler_without_a_word_leaves_bytes_of_one_character_alone():
