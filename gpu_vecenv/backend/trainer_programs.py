@@ -44,6 +44,25 @@ DRAW = Program(
     small=2048,
 )
 
+SQUASH = Program(
+    "squashed actions",
+    KERNEL_FOLDER / "policy" / "squash.cu",
+    arguments(
+        Array("outputs", "float32", "rows, 2 * entries", "means, and logarithms of deviations"),
+        Array("noise", "float32", "rows, entries", "standard normal"),
+        Array("action", "float32", "rows, entries", written=True),
+        Array("log_prob", "float32", "rows", written=True),
+        Array("of_action", "float32", "rows, entries", "derivatives by the actions"),
+        Array("of_log_prob", "float32", "rows", "derivatives by the log-densities"),
+        Array("of_outputs", "float32", "rows, 2 * entries", "derivatives by the outputs", written=True),
+        Number("low", "float32", "least logarithm of a deviation"),
+        Number("high", "float32", "largest one"),
+        *numbers("int32", "rows", "entries"),
+    ),
+    (("TILE", 128),),  # rows of a team
+    small=2048,
+)
+
 SCAN = Program(
     "returns",
     KERNEL_FOLDER / "returns" / "scan.cu",
@@ -445,5 +464,5 @@ ADAM_STEP = Program(
     small=2048,
 )  # fmt: skip
 
-PROGRAMS = (DRAW, SCAN, MASKS, CHOICES, EFFECTS, MOMENTS, MINIBATCH_MOMENTS, EPISODES, METRICS, SHUFFLE, NOISE, REPLAY_ADD,
-            REPLAY_SAMPLE, UPDATE_ENDS, FINITE, METRICS_TO_HOST, ADAM_STEP)  # fmt: skip
+PROGRAMS = (DRAW, SQUASH, SCAN, MASKS, CHOICES, EFFECTS, MOMENTS, MINIBATCH_MOMENTS, EPISODES, METRICS, SHUFFLE, NOISE,
+            REPLAY_ADD, REPLAY_SAMPLE, UPDATE_ENDS, FINITE, METRICS_TO_HOST, ADAM_STEP)  # fmt: skip

@@ -27,6 +27,7 @@ from gpu_vecenv.backend.trainer_programs import (
     REPLAY_SAMPLE,
     SCAN,
     SHUFFLE,
+    SQUASH,
     UPDATE_ENDS,
 )
 from tests.kernels.nvrtc import compile_text
@@ -34,6 +35,7 @@ from tests.kernels.test_ptx import ARCHITECTURES, inexact_instructions, shared_b
 
 KERNELS = {
     DRAW: ["gv_draw_choices", "gv_draw_greedy", "gv_draw_normals", "gv_draw_uniforms"],
+    SQUASH: ["gv_squash", "gv_squash_back"],
     SCAN: ["gv_advantages", "gv_episodes", "gv_returns"],
     MASKS: ["gv_masks"],
     CHOICES: ["gv_choices"],
