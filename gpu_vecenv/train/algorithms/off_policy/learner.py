@@ -38,11 +38,12 @@ class RandomStart:
     def __init__(self, actor: Actor, random: RandomPolicy, begun: Tensor):
         """Store both; ``begun``, bool (), says on the device which one acts."""
         self.actor, self.random, self.begun = actor, random, begun
+        self.zero = torch.zeros((), dtype=torch.float32, device=begun.device)
 
     def act(self, inputs: Inputs, draw: Draw, deterministic: bool = False) -> tuple[Tensor, Tensor]:
         """See ``Policy.act()``; log-probabilities of random play are 0."""
         action, log_prob = self.actor.act(inputs, draw, deterministic)[:2]
-        return torch.where(self.begun, action, self.random.act(inputs, draw)[0]), torch.where(self.begun, log_prob, 0.0)
+        return torch.where(self.begun, action, self.random.act(inputs, draw)[0]), torch.where(self.begun, log_prob, self.zero)
 
 
 class HeldNoise:
@@ -99,6 +100,8 @@ class OffPolicy(Algorithm):
         self.seen = torch.zeros((), dtype=torch.int64, device=device)
         self.begun, self.gate = torch.zeros(2, dtype=torch.bool, device=device).unbind()
         self.taken: list[Tensor] = []
+        # Numbers of operations, which would take a kernel each to make them.
+        self.one, self.nan = (torch.full((), x, dtype=torch.float32, device=device) for x in (1.0, math.nan))
         self.metric_names = (*self.terms, "replay_filled", "update_to_data", "updates", "skipped")
 
     @staticmethod
@@ -136,12 +139,23 @@ class OffPolicy(Algorithm):
         self.taken = []
         metrics = [self._sampled_step(step, noise[step], scalars) for step in range(self.options.gradient_steps)]
         with torch.no_grad():
-            means = [torch.stack([each[name] for each in metrics if name in each]).mean() for name in self.terms]
             steps = torch.stack(self.taken).sum()
-            data = self.options.gradient_steps * self.num_rows / torch.where(new > 0, new, math.nan)
-            learned = torch.where(self.gate, torch.stack([*means, data]), math.nan)  # NaN stands for no value
-            counts = (self.replay.filled, learned[-1], steps, self.gate * len(self.taken) - steps)
-            return torch.cat((learned[:-1], torch.stack([x.float() for x in counts])))
+            data = torch.where(new > 0, self.options.gradient_steps * self.num_rows / new, self.nan)
+            learned = torch.where(self.gate, torch.stack([*self._means(metrics), data]), self.nan)  # NaN stands for no value
+            counts = torch.stack((self.replay.filled, steps, self.gate * len(self.taken) - steps)).float()
+            return torch.cat((learned[:-1], counts[:1], learned[-1:], counts[1:]))
+
+    def _means(self, metrics: Sequence[dict[str, Tensor]]) -> list[Tensor]:
+        """Return the mean of each term over the gradient steps that have it; terms of the same steps by one operation."""
+        if len(metrics) == 1:
+            return [metrics[0][name] for name in self.terms]
+        steps_of = {name: tuple(i for i, each in enumerate(metrics) if name in each) for name in self.terms}
+        means: dict[str, Tensor] = {}
+        for steps in dict.fromkeys(steps_of.values()):
+            names = [name for name in self.terms if steps_of[name] == steps]
+            together = torch.stack([metrics[i][name] for name in names for i in steps]).view(len(names), -1)
+            means |= dict(zip(names, together.mean(1).unbind(), strict=True))
+        return [means[name] for name in self.terms]
 
     def _sampled_step(self, step: int, noise: Tensor, scalars: tuple[Tensor, ...]) -> dict[str, Tensor]:
         """Sample a batch, take a gradient step, and set the priorities of the batch."""
@@ -172,7 +186,9 @@ class OffPolicy(Algorithm):
     def learn(self, name: str, loss: Tensor) -> None:
         """Take a step of an optimiser along the gradient of a loss, if steps are wanted and the gradient is finite."""
         adam = self.adams[name]
-        gradients = torch.autograd.grad(loss * gradient_scale(loss.device), adam.parameters)
+        scale = gradient_scale(loss.device)
+        scaled = loss if scale == 1.0 else loss * scale
+        gradients = torch.autograd.grad(scaled, adam.parameters, self.one if scaled.dtype == self.one.dtype else None)
         for parameter, gradient in zip(adam.parameters, gradients, strict=True):
             parameter.grad = gradient
         self.taken.append(adam.step(self.gate)[1])
