@@ -464,5 +464,26 @@ ADAM_STEP = Program(
     small=2048,
 )  # fmt: skip
 
+CRITICS = Program(
+    "losses of critics",
+    KERNEL_FOLDER / "learner" / "critics.cu",
+    arguments(
+        Array("values", "float32", "count, rows"),
+        Array("target", "float32", "rows"),
+        Array("share", "float32", "rows", "weight of each row"),
+        Array("alpha", "float32", "1", "temperature; null: the first value counts, and no log-density"),
+        Array("log_prob", "float32", "rows"),
+        Array("slopes", "float32", "count, rows", "derivatives by the values", written=True),
+        Array("log_prob_slopes", "float32", "rows", "derivatives by the log-densities", written=True),
+        Array("results", "float32", "2", "loss, and mean value or entropy", written=True),
+        Number("factor", "float32", "of the loss of critics"),
+        Number("scale", "float32", "of derivatives"),
+        Number("count", "int32", "critics"),
+        Number("rows", "int32"),
+    ),
+    lanes=512,
+    scratch=1536,
+)
+
 PROGRAMS = (DRAW, SQUASH, SCAN, MASKS, CHOICES, EFFECTS, MOMENTS, MINIBATCH_MOMENTS, EPISODES, METRICS, SHUFFLE, NOISE,
-            REPLAY_ADD, REPLAY_SAMPLE, UPDATE_ENDS, FINITE, METRICS_TO_HOST, ADAM_STEP)  # fmt: skip
+            REPLAY_ADD, REPLAY_SAMPLE, UPDATE_ENDS, FINITE, METRICS_TO_HOST, ADAM_STEP, CRITICS)  # fmt: skip

@@ -12,6 +12,7 @@ from gpu_vecenv.backend.source import kernel_source
 from gpu_vecenv.backend.trainer_programs import (
     ADAM_STEP,
     CHOICES,
+    CRITICS,
     DRAW,
     EFFECTS,
     EPISODES,
@@ -52,9 +53,10 @@ KERNELS = {
     FINITE: ["gv_search"],
     METRICS_TO_HOST: ["gv_metrics_to_host"],
     ADAM_STEP: ["gv_decide_step", "gv_square_gradient", "gv_take_step"],
+    CRITICS: ["gv_actor_loss", "gv_critic_loss"],
 }
 DOUBLE = (MOMENTS, MINIBATCH_MOMENTS, EPISODES, METRICS, REPLAY_ADD, REPLAY_SAMPLE, UPDATE_ENDS, ADAM_STEP)
-IN_SCRATCH = (DRAW, SCAN, MOMENTS, MINIBATCH_MOMENTS, EPISODES, METRICS, ADAM_STEP)
+IN_SCRATCH = (DRAW, SCAN, MOMENTS, MINIBATCH_MOMENTS, EPISODES, METRICS, ADAM_STEP, CRITICS)
 
 
 def test_a_compiler_without_a_word_leaves_bytes_of_one_character_alone():

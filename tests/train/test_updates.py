@@ -345,7 +345,7 @@ def two_adams(monkeypatch, sizes, max_norm):
     for by_kernels in (True, False):
         parameters = [torch.nn.Parameter(x.clone()) for x in numbers]
         adam = MaskedAdam(parameters, max_norm)
-        monkeypatch.setattr(adam, "_by_kernels", by_kernels)
+        monkeypatch.setattr(adam, "by_kernels", by_kernels)
         adam.rate.fill_(0.02)
         found.append((parameters, adam))
     return found
@@ -387,7 +387,7 @@ def test_kernels_of_adam_count_the_steps_of_each_parameter(monkeypatch):
 def test_kernels_of_adam_equal_those_of_torch_on_a_gpu():
     parameters = [torch.nn.Parameter(torch.randn(300, 400, device="cuda")) for _ in range(2)]
     adams = [MaskedAdam([x], 0.5) for x in parameters]
-    adams[1]._by_kernels = False
+    adams[1].by_kernels = False
     with torch.no_grad():
         parameters[1].copy_(parameters[0])
     for _ in range(5):

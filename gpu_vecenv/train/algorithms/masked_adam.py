@@ -43,6 +43,9 @@ class MaskedAdam:
 
     On a GPU ``AdamStep`` has kernels for float32. Those of torch give 65,536 numbers to a multiprocessor, and norm and mask take
     nine more.
+
+    Attributes:
+        by_kernels: steps are those of ``AdamStep``.
     """
 
     def __init__(self, parameters: Iterable[nn.Parameter], max_grad_norm: float, eps: float = 1e-5):
@@ -61,7 +64,7 @@ class MaskedAdam:
         self._trained: list[int] = []
         self._steps = torch.zeros(0, dtype=torch.float32, device=device)
         self._groups: list[_Group] = []
-        self._by_kernels = device.type == "cuda" and AdamStep.takes(self.parameters)
+        self.by_kernels = device.type == "cuda" and AdamStep.takes(self.parameters)
         self._kernels: AdamStep | None = None
 
     def zero_grad(self) -> None:
@@ -126,7 +129,7 @@ class MaskedAdam:
             own = [i for i in trained if self.parameters[i].dtype == dtype]
             lists = ([self._state[i][name] for i in own] for name in ("exp_avg", "exp_avg_sq", "step"))
             self._groups.append(_Group([self.parameters[i] for i in own], *lists))
-        if self._by_kernels:
+        if self.by_kernels:
             (group,) = self._groups
             self._kernels = AdamStep(*group, self.rate, self.max_grad_norm, self.eps)
 

@@ -17,7 +17,8 @@ from gpu_vecenv.train.algorithms.masked_adam import MaskedAdam, gradient_scale
 from gpu_vecenv.train.algorithms.noise import Noise
 from gpu_vecenv.train.algorithms.off_policy.batch import Minibatch
 from gpu_vecenv.train.algorithms.off_policy.critics import Critics
-from gpu_vecenv.train.algorithms.off_policy.heads import make_head
+from gpu_vecenv.train.algorithms.off_policy.heads import ScalarHead, make_head
+from gpu_vecenv.train.algorithms.off_policy.losses import actor_loss, critic_loss
 from gpu_vecenv.train.config.off_policy import OffPolicyConfig
 from gpu_vecenv.train.policies.actor import ActorPolicy
 from gpu_vecenv.train.policies.contract import Acted, Actor, Draw, Inputs
@@ -90,6 +91,7 @@ class OffPolicy(Algorithm):
         self.num_rows = options.batch_size * math.prod(setup.rows.shape[1:])
         self.noise = Noise(setup.seed, max(1, self.num_normals) * self.num_rows * options.gradient_steps, device)
         self.head = make_head(options, device)
+        self.by_kernels = device.type == "cuda" and isinstance(self.head, ScalarHead)
         shape = (count, inputs, outputs * self.head.outputs, setup.network, setup.seed, device)
         self.critics, self.targets = Critics(*shape), Critics(*shape).requires_grad_(False)
         self.adams = {
@@ -185,10 +187,13 @@ class OffPolicy(Algorithm):
 
     def learn(self, name: str, loss: Tensor) -> None:
         """Take a step of an optimiser along the gradient of a loss, if steps are wanted and the gradient is finite."""
-        adam = self.adams[name]
         scale = gradient_scale(loss.device)
-        scaled = loss if scale == 1.0 else loss * scale
-        gradients = torch.autograd.grad(scaled, adam.parameters, self.one if scaled.dtype == self.one.dtype else None)
+        self.learn_along(name, [loss if scale == 1.0 else loss * scale], [self.one.to(loss.dtype)])
+
+    def learn_along(self, name: str, outputs: Sequence[Tensor], slopes: Sequence[Tensor]) -> None:
+        """Do what ``learn()`` does for derivatives of the loss by outputs of networks, times ``gradient_scale()``."""
+        adam = self.adams[name]
+        gradients = torch.autograd.grad(outputs, adam.parameters, slopes)
         for parameter, gradient in zip(adam.parameters, gradients, strict=True):
             parameter.grad = gradient
         self.taken.append(adam.step(self.gate)[1])
@@ -209,12 +214,48 @@ class OffPolicy(Algorithm):
             Loss and mean value, and the error of each row, float32 (R,), if priorities need it.
         """
         outputs = self.critics(inputs)
+        if self.by_kernels:
+            found = critic_loss(outputs, target, weight, factor, gradient_scale(target.device))
+            self.learn_along("critics", [outputs], [found.slopes])
+            with torch.no_grad():
+                error = None if self.options.priority_exponent is None else self.head.error(outputs, target)
+            return {"critic_loss": found.loss, "q": found.mean}, error
         loss = factor * (self.head.loss(outputs, target) @ weight).sum()
         self.learn("critics", loss)
         with torch.no_grad():
             value = (self.head.mean(outputs) @ weight).mean() / weight.sum()
             error = None if self.options.priority_exponent is None else self.head.error(outputs, target)
             return {"critic_loss": loss.detach(), "q": value}, error
+
+    def learn_actor(
+        self, inputs: Tensor, share: Tensor, alpha: Tensor | None = None, log_prob: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Take a step of the policy towards larger values of its actions: with a temperature of the smallest, else of the first.
+
+        Args:
+            inputs: float32 (R, inputs), observations and actions of the policy, for the critics.
+            share: float32 (R,), weight of each row.
+            alpha: float32 (), temperature.
+            log_prob: float32 (R,), log-densities of the actions.
+
+        Returns:
+            Loss and mean entropy, each float32 (); 0 without log-densities.
+        """
+        outputs = self.critics(inputs)
+        if self.by_kernels:
+            found = actor_loss(outputs, share, gradient_scale(share.device), alpha, log_prob)
+            if log_prob is None or found.log_prob_slopes is None:
+                self.learn_along("actor", [outputs], [found.slopes])
+            else:
+                self.learn_along("actor", [outputs, log_prob], [found.slopes, found.log_prob_slopes])
+            return found.loss, found.mean
+        values = self.head.mean(outputs)
+        if alpha is None or log_prob is None:
+            loss, entropy = -torch.dot(values[0], share), torch.zeros_like(self.one)
+        else:
+            loss, entropy = torch.dot(alpha * log_prob - values.amin(0), share), -torch.dot(log_prob.detach(), share)
+        self.learn("actor", loss)
+        return loss.detach(), entropy
 
     def _normals(self) -> Tensor:
         """Return the normal numbers of an update, float32 (G, num_normals, R, k)."""
