@@ -4,6 +4,9 @@ PPO on CartPole, 4 epochs of 4 minibatches, with the feed-forward network and wi
 and that reads the observation, from segments of 16 steps and from whole sequences. Each way is timed in turn, round after round;
 a time is the median of the rounds, in milliseconds an iteration. Prints which kernels ran.
 
+``--purejaxrl`` is the folder of PureJaxRL's scripts. Its recurrent PPO then runs with sequences of both lengths and as many
+transitions: with a GRU and layers of 64 units, and with the 128 of its script; see ``peers_jax.py``.
+
 Writes ``benchmarks/results/memory_speed.json``. With ``--profile`` it prints the time of each kernel in an iteration instead, and
 writes nothing; kernels may overlap, so their times add up to more than an iteration.
 """
@@ -17,12 +20,15 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import tyro
 from torch.profiler import ProfilerActivity, profile
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
+
+from peer_process import measured  # noqa: E402
 
 from gpu_vecenv.bench.machine import machine  # noqa: E402
 from gpu_vecenv.bench.timing import synchronise  # noqa: E402
@@ -57,6 +63,10 @@ class Options:
     """Iterations of a round."""
     profile: bool = False
     """Print the times of kernels on a GPU."""
+    purejaxrl: Path | None = None
+    """Folder of PureJaxRL's scripts."""
+    peer_seconds: float = 120.0
+    """Most seconds of a process of PureJaxRL."""
     out: Path = ROOT / "benchmarks" / "results" / "memory_speed.json"
     """File of the results."""
 
@@ -72,9 +82,7 @@ def configs(options: Options) -> dict[str, TrainConfig]:
     }
     shared = {"num_envs": options.worlds, "total_steps": TOTAL_STEPS, "device": options.device}
     kernels = ("auto", "torch") if options.device != "cpu" else ("auto",)
-    return {
-        f"{name}, {each}": dataclasses.replace(run, kernels=each, **shared) for name, run in runs.items() for each in kernels
-    }
+    return {f"{name}, {each}": dataclasses.replace(run, kernels=each, **shared) for name, run in runs.items() for each in kernels}
 
 
 def print_kernels(name: str, trainer: Trainer, options: Options) -> None:
@@ -87,6 +95,22 @@ def print_kernels(name: str, trainer: Trainer, options: Options) -> None:
     for event in events[:KERNELS]:
         us, count = event.self_device_time_total / options.iterations, event.count / options.iterations
         print(f"  {us:10.1f} {count:8.1f}  {event.key[:90]}")
+
+
+def purejaxrl_rows(options: Options) -> dict[str, Any]:
+    """Return the rows of PureJaxRL's recurrent PPO."""
+    many = options.worlds * options.num_steps // options.segment
+    ways = {
+        f"PureJaxRL, 64 units, sequences of {options.num_steps}": (options.worlds, options.num_steps, ["--narrow"]),
+        f"PureJaxRL, 64 units, sequences of {options.segment}": (many, options.segment, ["--narrow"]),
+        f"PureJaxRL, 128 units, sequences of {options.num_steps}": (options.worlds, options.num_steps, []),
+    }
+    rows = {}
+    for name, (worlds, steps, more) in ways.items():
+        arguments = ["purejaxrl", "--source", str(options.purejaxrl), "--num-envs", str(worlds), "--num-steps", str(steps), *more]
+        rows[name] = measured(ROOT / "benchmarks" / "peers_jax.py", arguments, options.peer_seconds)
+        print(name, rows[name], flush=True)
+    return rows
 
 
 def main(options: Options) -> None:
@@ -108,14 +132,15 @@ def main(options: Options) -> None:
             run_iterations(trainer, options.iterations)
             synchronise(options.device)
             seconds[name].append((time.perf_counter() - start) / options.iterations)
-    rows = {}
+    rows: dict[str, Any] = {}
     for name, trainer in trainers.items():
         reasons = [*trainer.parts.not_fused.values(), getattr(trainer.executor, "reason", "")]
         why = "; ".join(filter(None, reasons))
         rows[name] = {"ms": 1e3 * median(seconds[name]), "rounds_s": seconds[name], "by_torch_because": why}
         print(f"{name:<32} {rows[name]['ms']:10.3f} ms   {why}")
         trainer.close()
-    settings = {name: value for name, value in vars(options).items() if name != "out"}
+    rows |= purejaxrl_rows(options) if options.purejaxrl is not None else {}
+    settings = {name: value for name, value in vars(options).items() if name not in ("out", "purejaxrl")}
     results = {"benchmark": "memory_speed", "machine": machine(options.device), "options": settings, "ways": rows}
     options.out.write_text(json.dumps(results, indent=1) + "\n")
 

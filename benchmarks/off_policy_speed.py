@@ -1,15 +1,16 @@
-"""Speed of SAC, TD3 and DDPG: ``python benchmarks/off_policy_speed.py --device cuda:0 --leanrl FOLDER``.
+"""Speed of SAC, TD3 and DDPG: ``python benchmarks/off_policy_speed.py --device cuda:0 --leanrl FOLDER --torchrl FOLDER``.
 
 Settings of Pendulum, each with steps of the env included:
 
 - ``one``: one world, a gradient step of a batch of 256 for each step, two layers of 256, as in scripts of LeanRL, SB3 and SBX.
   TD3 takes two steps and two gradient steps at a time, because its policy learns in every second one.
+- ``update``: the same with 32 gradient steps for each step, so that nearly all time is that of updates.
 - ``many``: 4,096 worlds, two gradient steps of a batch of 32,768 for each step of all worlds.
 - ``goal``: the preset, until the mean return of 100 episodes reaches -200; seconds of training without those of evaluations.
 
 Rates are medians of five parts of a run, after the first parts, in which libraries initialise themselves and a graph is captured.
-``learned`` counts transitions in batches. ``--leanrl`` is a checkout of LeanRL, whose ``*_continuous_action_torchcompile.py`` run
-with ``--compile --cudagraphs`` and say their speed. ``--peers sb3 sbx`` runs these libraries, if they are installed.
+``learned`` counts transitions in batches. ``--leanrl`` and ``--torchrl`` are checkouts of LeanRL and TorchRL, and
+``--libraries sb3 sbx`` runs these libraries, if they are installed; see ``peers_off_policy.py``.
 
 Writes ``benchmarks/results/off_policy_speed.json``; rows that are not run again stay.
 """
@@ -18,10 +19,7 @@ from __future__ import annotations
 
 import functools
 import json
-import os
-import re
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -34,7 +32,10 @@ import torch
 import tyro
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+PEERS = ROOT / "benchmarks" / "peers_off_policy.py"
+sys.path[:0] = [str(ROOT), str(PEERS.parent)]
+
+from peer_process import measured  # noqa: E402
 
 from gpu_vecenv.bench.machine import installed, machine  # noqa: E402
 from gpu_vecenv.train import DDPGConfig, NetworkConfig, SACConfig, TD3Config, TrainConfig, Trainer, evaluate  # noqa: E402
@@ -53,16 +54,26 @@ class Options:
     """Device of this package and of its peers."""
     algorithms: tuple[Literal["sac", "td3", "ddpg"], ...] = ("sac", "td3", "ddpg")
     """Algorithms to measure."""
-    settings: tuple[Literal["one", "many", "goal"], ...] = ("one", "many", "goal")
+    settings: tuple[Literal["one", "update", "many", "goal"], ...] = ("one", "update", "many", "goal")
     """Settings to measure."""
     seconds: float = 3.0
     """Least length of a part."""
     leanrl: Path | None = None
     """A checkout of LeanRL."""
-    peers: tuple[Literal["sb3", "sbx"], ...] = ()
+    ways: tuple[Literal["graphs", "compile", "compile graphs", "eager"], ...] = ("graphs", "compile", "compile graphs")
+    """How scripts of LeanRL run."""
+    torchrl: Path | None = None
+    """A checkout of TorchRL, for its scripts."""
+    torchrl_ways: tuple[Literal["graphs", "compile", "compile graphs", "eager"], ...] = ("compile graphs",)
+    """How scripts of TorchRL run."""
+    libraries: tuple[Literal["sb3", "sbx"], ...] = ()
     """Further libraries."""
-    peer_steps: int = 20_000
-    """Steps of a peer's run."""
+    peer_steps: int = 6_000
+    """Steps of a peer that are measured."""
+    peer_burn_in: int = 1_000
+    """Steps of a peer with gradient steps before."""
+    peer_seconds: float = 120.0
+    """Most seconds of a peer's process."""
     out: Path = ROOT / "benchmarks" / "results" / "off_policy_speed.json"
     """File of the results."""
 
@@ -74,7 +85,7 @@ def config_of(name: str, setting: str, options: Options) -> TrainConfig:
         setup = config(**COMMON, num_steps=1, gradient_steps=2, batch_size=32_768)
         return TrainConfig(ENV, 4096, 10**12, 0, options.device, network=WIDE, algorithm=name, algorithms={name: setup})
     steps = 2 if name == "td3" else 1
-    setup = config(**COMMON, num_steps=steps, gradient_steps=steps, batch_size=BATCH)
+    setup = config(**COMMON, num_steps=steps, gradient_steps=32 * steps if setting == "update" else steps, batch_size=BATCH)
     return TrainConfig(ENV, 1, 10**12, 0, options.device, network=WIDE, algorithm=name, algorithms={name: setup})
 
 
@@ -123,34 +134,22 @@ def measure_goal(name: str, options: Options, every: int = 25) -> dict[str, Any]
     return {"seconds_with_setup": curve[-1][0], "reached": curve[-1][2] >= GOAL, "curve": curve}
 
 
-def measure_leanrl(name: str, options: Options) -> dict[str, Any]:
-    """Return the steps a second that a script of LeanRL says, compiled and with CUDA graphs."""
-    assert options.leanrl is not None
-    script = options.leanrl / "leanrl" / f"{name}_continuous_action_torchcompile.py"
-    command = [sys.executable, str(script), "--env-id", "Pendulum-v1", "--total-timesteps", str(options.peer_steps)]
-    command += ["--learning-starts", "1000", "--batch-size", str(BATCH), "--compile", "--cudagraphs"]
-    done = subprocess.run(command, env={**os.environ, "WANDB_MODE": "disabled"}, capture_output=True, text=True, check=False)
-    said = [float(x) for x in re.findall(r"([\d.]+) sps", done.stderr + done.stdout)]
-    if not said:
-        return {"error": done.stderr[-1000:]}
-    return {"steps_per_second": said[-1], "learned": BATCH * said[-1]}
+def peers_of(name: str, options: Options) -> dict[str, list[str]]:
+    """Return the arguments of ``peers_off_policy.py`` by row."""
+    shared = ["--device", options.device, "--steps", str(options.peer_steps), "--burn-in", str(options.peer_burn_in)]
+    rows = {}
+    for peer, source, ways in (("leanrl", options.leanrl, options.ways), ("torchrl", options.torchrl, options.torchrl_ways)):
+        for way in ways if source is not None else ():
+            rows[f"{name} one {peer}, {way}"] = [peer, name, "--source", str(source), "--way", way, *shared]
+    return rows | {f"{name} one {library}": [library, name, *shared] for library in options.libraries}
 
 
-def measure_peer(name: str, library: str, options: Options) -> dict[str, Any]:
-    """Return the steps a second of SB3 or SBX after the random start."""
-    import gymnasium
-
-    if library == "sb3":
-        import stable_baselines3 as package
-    else:
-        import sbx as package
-    make, device = getattr(package, name.upper()), {"device": options.device} if library == "sb3" else {}
-    env = gymnasium.make("Pendulum-v1")
-    model = make("MlpPolicy", env, batch_size=BATCH, learning_starts=1000, policy_kwargs={"net_arch": [256, 256]}, **device)
-    model.learn(3_000)
-    seconds = timed(lambda: model.learn(options.peer_steps, reset_num_timesteps=False), options.device)
-    rate = options.peer_steps / seconds
-    return {"steps_per_second": rate, "learned": BATCH * rate, "version": installed(package.__name__)}
+def measure_peer(arguments: list[str], options: Options) -> dict[str, Any]:
+    """Return the steps a second of another library after the random start, and the transitions in its batches."""
+    row = measured(PEERS, arguments, options.peer_seconds)
+    names = {"sb3": "stable_baselines3", "sbx": "sbx-rl", "torchrl": "torchrl", "leanrl": "tensordict"}
+    row["versions"] = {name: installed(name) for name in dict.fromkeys((names[arguments[0]], "torch", "jax"))}
+    return row | ({"learned": BATCH * row["steps_per_second"]} if "steps_per_second" in row else {})
 
 
 def main(options: Options) -> None:
@@ -162,10 +161,8 @@ def main(options: Options) -> None:
         for setting in options.settings:
             measure = measure_goal if setting == "goal" else functools.partial(measure_ours, setting=setting)
             rows[f"{name} {setting} gpu_vecenv"] = functools.partial(measure, name, options=options)
-        if options.leanrl is not None and name != "ddpg":
-            rows[f"{name} one leanrl"] = functools.partial(measure_leanrl, name, options)
-        for library in options.peers:
-            rows[f"{name} one {library}"] = functools.partial(measure_peer, name, library, options)
+        for row, arguments in peers_of(name, options).items() if name != "ddpg" else ():
+            rows[row] = functools.partial(measure_peer, arguments, options)
     for row, run in rows.items():
         results["rows"][row] = {"machine": facts, **run()}
         hidden = ("machine", "curve", "iterations_per_second")

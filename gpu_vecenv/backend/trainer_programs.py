@@ -44,6 +44,25 @@ DRAW = Program(
     small=2048,
 )
 
+SQUASH = Program(
+    "squashed actions",
+    KERNEL_FOLDER / "policy" / "squash.cu",
+    arguments(
+        Array("outputs", "float32", "rows, 2 * entries", "means, and logarithms of deviations"),
+        Array("noise", "float32", "rows, entries", "standard normal"),
+        Array("action", "float32", "rows, entries", written=True),
+        Array("log_prob", "float32", "rows", written=True),
+        Array("of_action", "float32", "rows, entries", "derivatives by the actions"),
+        Array("of_log_prob", "float32", "rows", "derivatives by the log-densities"),
+        Array("of_outputs", "float32", "rows, 2 * entries", "derivatives by the outputs", written=True),
+        Number("low", "float32", "least logarithm of a deviation"),
+        Number("high", "float32", "largest one"),
+        *numbers("int32", "rows", "entries"),
+    ),
+    (("TILE", 128),),  # rows of a team
+    small=2048,
+)
+
 SCAN = Program(
     "returns",
     KERNEL_FOLDER / "returns" / "scan.cu",
@@ -408,5 +427,63 @@ METRICS_TO_HOST = Program(
     ),
 )
 
-PROGRAMS = (DRAW, SCAN, MASKS, CHOICES, EFFECTS, MOMENTS, MINIBATCH_MOMENTS, EPISODES, METRICS, SHUFFLE, NOISE, REPLAY_ADD,
-            REPLAY_SAMPLE, UPDATE_ENDS, FINITE, METRICS_TO_HOST)  # fmt: skip
+ADAM_PART = Struct(
+    "GvAdamPart",
+    *arrays("float32", "*count", "weight", "m", "v", written=True),
+    Array("gradient", "float32", "*count"),
+    Array("step", "float32", "1", "steps of the parameter, with this one"),
+    Number("count", "int64"),
+    Number("end_tile", "int32", "end of its tiles among those of all parts"),
+)
+
+MAX_ADAM_PARTS = 32
+"""Parameters of a step of Adam, at most."""
+
+ADAM_STEP = Program(
+    "step of Adam",
+    KERNEL_FOLDER / "learner" / "adam_step.cu",
+    arguments(
+        Nested("parts", ADAM_PART, (MAX_ADAM_PARTS,)),
+        Array("squares", "float32", "tiles", "sum of the squares of a tile's gradient", written=True),
+        Array("rate", "float32", "1", "learning rate"),
+        Array("mask", "bool", "1", "the step is wanted"),
+        Array("norm", "float32", "1", "of the gradient before it is clipped", written=True),
+        Array("divisor", "float32", "1", "of gradients, which clips them", written=True),
+        Array("taken", "bool", "1", "the step is wanted, and the gradient is finite", written=True),
+        Number("max_norm", "float32"),
+        Number("scale", "float32", "factor of the gradients that are given"),
+        Number("eps", "float32"),
+        Number("tiles", "int32"),
+    ),
+    (
+        ("TILE", 1024),  # numbers of a team
+        ("M_DECAY", "0.9f"), ("M_SHARE", "0.1f"), ("LOG_M_DECAY", "-0.10536051565782628"),
+        ("V_DECAY", "0.999f"), ("V_SHARE", "0.001f"), ("LOG_V_DECAY", "-0.0010005003335835335"),
+    ),
+    scratch=128,
+    small=2048,
+)  # fmt: skip
+
+CRITICS = Program(
+    "losses of critics",
+    KERNEL_FOLDER / "learner" / "critics.cu",
+    arguments(
+        Array("values", "float32", "count, rows"),
+        Array("target", "float32", "rows"),
+        Array("share", "float32", "rows", "weight of each row"),
+        Array("alpha", "float32", "1", "temperature; null: the first value counts, and no log-density"),
+        Array("log_prob", "float32", "rows"),
+        Array("slopes", "float32", "count, rows", "derivatives by the values", written=True),
+        Array("log_prob_slopes", "float32", "rows", "derivatives by the log-densities", written=True),
+        Array("results", "float32", "2", "loss, and mean value or entropy", written=True),
+        Number("factor", "float32", "of the loss of critics"),
+        Number("scale", "float32", "of derivatives"),
+        Number("count", "int32", "critics"),
+        Number("rows", "int32"),
+    ),
+    lanes=512,
+    scratch=1536,
+)
+
+PROGRAMS = (DRAW, SQUASH, SCAN, MASKS, CHOICES, EFFECTS, MOMENTS, MINIBATCH_MOMENTS, EPISODES, METRICS, SHUFFLE, NOISE,
+            REPLAY_ADD, REPLAY_SAMPLE, UPDATE_ENDS, FINITE, METRICS_TO_HOST, ADAM_STEP, CRITICS)  # fmt: skip

@@ -10,7 +10,9 @@ from gpu_vecenv.backend.cuda import OPTIONS, raw_module
 from gpu_vecenv.backend.programs import program_options
 from gpu_vecenv.backend.source import kernel_source
 from gpu_vecenv.backend.trainer_programs import (
+    ADAM_STEP,
     CHOICES,
+    CRITICS,
     DRAW,
     EFFECTS,
     EPISODES,
@@ -26,6 +28,7 @@ from gpu_vecenv.backend.trainer_programs import (
     REPLAY_SAMPLE,
     SCAN,
     SHUFFLE,
+    SQUASH,
     UPDATE_ENDS,
 )
 from tests.kernels.nvrtc import compile_text
@@ -33,6 +36,7 @@ from tests.kernels.test_ptx import ARCHITECTURES, inexact_instructions, shared_b
 
 KERNELS = {
     DRAW: ["gv_draw_choices", "gv_draw_greedy", "gv_draw_normals", "gv_draw_uniforms"],
+    SQUASH: ["gv_squash", "gv_squash_back"],
     SCAN: ["gv_advantages", "gv_episodes", "gv_returns"],
     MASKS: ["gv_masks"],
     CHOICES: ["gv_choices"],
@@ -48,9 +52,11 @@ KERNELS = {
     UPDATE_ENDS: ["gv_begin", "gv_end"],
     FINITE: ["gv_search"],
     METRICS_TO_HOST: ["gv_metrics_to_host"],
+    ADAM_STEP: ["gv_decide_step", "gv_square_gradient", "gv_take_step"],
+    CRITICS: ["gv_actor_loss", "gv_critic_loss"],
 }
-DOUBLE = (MOMENTS, MINIBATCH_MOMENTS, EPISODES, METRICS, REPLAY_ADD, REPLAY_SAMPLE, UPDATE_ENDS)
-IN_SCRATCH = (DRAW, SCAN, MOMENTS, MINIBATCH_MOMENTS, EPISODES, METRICS)
+DOUBLE = (MOMENTS, MINIBATCH_MOMENTS, EPISODES, METRICS, REPLAY_ADD, REPLAY_SAMPLE, UPDATE_ENDS, ADAM_STEP)
+IN_SCRATCH = (DRAW, SCAN, MOMENTS, MINIBATCH_MOMENTS, EPISODES, METRICS, ADAM_STEP, CRITICS)
 
 
 def test_a_compiler_without_a_word_leaves_bytes_of_one_character_alone():

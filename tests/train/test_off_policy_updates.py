@@ -24,11 +24,13 @@ from gpu_vecenv.spec.roles import Group
 from gpu_vecenv.train import DDPGConfig, NetworkConfig, Noise, SACConfig, TD3Config
 from gpu_vecenv.train.algorithms.contract import Setup
 from gpu_vecenv.train.algorithms.off_policy import learner
-from gpu_vecenv.train.algorithms.sac import make_sac
+from gpu_vecenv.train.algorithms.off_policy.heads import ScalarHead
+from gpu_vecenv.train.algorithms.sac import make_sac, sac
 from gpu_vecenv.train.algorithms.td3 import TD3
-from gpu_vecenv.train.policies.actor import make_deterministic_policy, make_soft_policy
+from gpu_vecenv.train.policies.actor import LOG_STD, make_deterministic_policy, make_soft_policy
 from gpu_vecenv.train.policies.contract import Inputs
 from gpu_vecenv.train.policies.networks import WorldSpec
+from gpu_vecenv.train.policies.squash import squash
 from gpu_vecenv.train.storage.replay import Batch
 
 KINDS = {
@@ -146,10 +148,22 @@ def assert_near(found, want, what):
     np.testing.assert_allclose(found.detach().double(), want.detach(), rtol=1e-5, atol=1e-5, err_msg=what)
 
 
-@pytest.mark.parametrize("seed", range(8))
-@pytest.mark.parametrize("kind", KINDS)
-def test_an_update_equals_the_papers(kind, seed, monkeypatch):
+def take_kernels(algorithm, monkeypatch):
+    """Make an algorithm on the CPU call the kernels that one on a GPU calls in place of operations of torch."""
+    algorithm.by_kernels = isinstance(algorithm.head, ScalarHead)
+    for adam in algorithm.adams.values():
+        adam.by_kernels = True
+    monkeypatch.setattr(sac, "squashed_outputs", lambda outputs, noise: squash(outputs, noise, *LOG_STD))
+
+
+@pytest.mark.parametrize("kind, seed, kernels", [
+    *((kind, seed, False) for kind in KINDS for seed in range(8)),
+    *((kind, seed, True) for kind in ("sac", "td3", "ddpg") for seed in range(4)),
+])  # fmt: skip
+def test_an_update_equals_the_papers(kind, seed, kernels, monkeypatch):
     algorithm, replay, reference, steps = random_case(kind, seed, monkeypatch)
+    if kernels:
+        take_kernels(algorithm, monkeypatch)
     noise = normals(algorithm, seed, steps)
     scalars = () if algorithm.options.priority_exponent is None else (torch.tensor(0.5),)
     samples = SimpleNamespace(valid=torch.ones(1, 5, dtype=torch.bool))

@@ -14,6 +14,7 @@ from gpu_vecenv.backend.compiler import LEVELS, compile_object, cpu_level
 from gpu_vecenv.backend.programs import CpuProgram
 from gpu_vecenv.spec.roles import Group
 from gpu_vecenv.train.algorithms import shuffle
+from gpu_vecenv.train.algorithms.adam_step import AdamStep
 from gpu_vecenv.train.returns import choices, effects, episodes, masks, metrics, moments, scan
 from gpu_vecenv.train.storage.replay import Replay
 
@@ -42,8 +43,18 @@ def results(steps=40, rows=700):
         *shuffle.shuffle(shuffle.choose(valid.flatten()), 3, torch.tensor(7)),
         *shuffle.shuffle(shuffle.choose(valid.flatten(), True), 3, torch.tensor(8)),
         shuffle.shuffle_samples(shuffle.choose(valid.flatten()), 3, torch.tensor(9), 1, 4),
-        *replayed(None), *replayed(0.6),
+        *replayed(None), *replayed(0.6), *stepped(wide),
     )  # fmt: skip
+
+
+def stepped(gradient):
+    """Return a step of Adam."""
+    weight, m, v, step = (torch.zeros_like(gradient) for _ in range(4))
+    adam = AdamStep([weight], [m], [v], [step.view(-1)[0]], torch.tensor(0.1), 0.5, 1e-8)
+    norm, taken = adam.decide([gradient], torch.tensor(True), 1.0)
+    step += 1
+    adam.take()
+    return norm, taken, weight, m, v
 
 
 def replayed(exponent):

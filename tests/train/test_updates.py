@@ -338,6 +338,67 @@ def test_adam_equals_torchs_for_parameters_of_two_types_that_do_not_always_have_
     assert [state["step"].item() for _, state in sorted(adam.state_dict().items())] == [3, 4, 3]
 
 
+def two_adams(monkeypatch, sizes, max_norm):
+    """Parameters with a MaskedAdam that has the kernels of a GPU, and copies with one that has the operations of torch."""
+    numbers = [torch.randn(size, generator=torch.Generator().manual_seed(i)) for i, size in enumerate(sizes)]
+    found = []
+    for by_kernels in (True, False):
+        parameters = [torch.nn.Parameter(x.clone()) for x in numbers]
+        adam = MaskedAdam(parameters, max_norm)
+        monkeypatch.setattr(adam, "by_kernels", by_kernels)
+        adam.rate.fill_(0.02)
+        found.append((parameters, adam))
+    return found
+
+
+@pytest.mark.parametrize("max_norm", [0.5, math.inf])
+def test_kernels_of_adam_equal_torchs(monkeypatch, max_norm):
+    """Parts of one tile, of several and of one number; a step that is not wanted, and one whose gradient is not finite."""
+    (masked, adam), (plain, want) = two_adams(monkeypatch, [(3, 5), (1, 1), (2, 40, 70), (1024,)], max_norm)
+    g = torch.Generator().manual_seed(9)
+    for number, opened in enumerate([True, False, True, True, True]):
+        for i, pair in enumerate(zip(masked, plain, strict=True)):
+            gradient = torch.randn(pair[0].shape, generator=g)
+            if number == 3 and i == 2:
+                gradient[-1, -1, -1] = math.nan if max_norm == 0.5 else math.inf
+            for parameter in pair:
+                parameter.grad = gradient.clone()
+        found, expected = (each.step(torch.tensor(opened)) for each in (adam, want))
+        torch.testing.assert_close(found[0], expected[0], equal_nan=True)
+        assert bool(found[1]) == bool(expected[1]) == (opened and number != 3)
+        torch.testing.assert_close(masked, plain)
+    torch.testing.assert_close(adam.state_dict(), want.state_dict())
+    assert adam.state_dict()[2]["step"] == 3
+
+
+def test_kernels_of_adam_count_the_steps_of_each_parameter(monkeypatch):
+    (masked, adam), (plain, want) = two_adams(monkeypatch, [(3,), (4,)], math.inf)
+    for with_gradient in [(0,), (0, 1), (1,), (0, 1)]:
+        for parameters in (masked, plain):
+            for i, parameter in enumerate(parameters):
+                parameter.grad = torch.full_like(parameter, i + 1.0) if i in with_gradient else None
+        for each in (adam, want):
+            each.step(torch.tensor(True))
+        torch.testing.assert_close(masked, plain)
+    assert [state["step"].item() for _, state in sorted(adam.state_dict().items())] == [3, 3]
+
+
+@pytest.mark.gpu
+def test_kernels_of_adam_equal_those_of_torch_on_a_gpu():
+    parameters = [torch.nn.Parameter(torch.randn(300, 400, device="cuda")) for _ in range(2)]
+    adams = [MaskedAdam([x], 0.5) for x in parameters]
+    adams[1].by_kernels = False
+    with torch.no_grad():
+        parameters[1].copy_(parameters[0])
+    for _ in range(5):
+        gradient = torch.randn(300, 400, device="cuda")
+        for parameter, adam in zip(parameters, adams, strict=True):
+            adam.rate.fill_(0.02)
+            parameter.grad = gradient.clone()
+            adam.step(torch.tensor(True, device="cuda"))
+    torch.testing.assert_close(*parameters)
+
+
 @pytest.mark.parametrize("shared", [False, True], ids=["rows", "worlds"])
 def test_an_update_needs_shapes_alone(monkeypatch, shared):
     """On the device "meta" tensors have shapes and no values."""

@@ -54,7 +54,7 @@ def make(path: str, device: str, num_envs: int, config: dict[str, Any], goal: fl
     import jax
 
     ppo = _import_source()
-    settings = {**_shipped(ppo), **config, "DEBUG": False}
+    settings = {**shipped(ppo), **config, "DEBUG": False}
     start = time.perf_counter()
     compiled = jax.jit(ppo.make_train(settings)).lower(jax.random.PRNGKey(0)).compile()
     facts = {"compile_s": time.perf_counter() - start, "updates": int(settings["NUM_UPDATES"])}
@@ -108,20 +108,25 @@ def updates_to(goal: float, returns: Any, ended: Any) -> int | None:
     return None
 
 
-def _import_source() -> Any:
-    """Import the script ppo.py of the source folder, without writing there."""
+def stand_in_for_wrappers() -> None:
+    """Put empty modules in the place of those that the wrappers import and CartPole does not use."""
     for name in ("brax", "brax.envs", "brax.envs.wrappers", "brax.envs.wrappers.training", "navix"):
         stand_in: Any = sys.modules.setdefault(name, ModuleType(name))
         parent, _, last = name.rpartition(".")
         if parent:
             setattr(sys.modules[parent], last, stand_in)
         stand_in.EpisodeWrapper = stand_in.AutoResetWrapper = object
+
+
+def _import_source() -> Any:
+    """Import the script ppo.py of the source folder, without writing there."""
+    stand_in_for_wrappers()
     sys.dont_write_bytecode = True
     sys.path.insert(0, os.environ[SOURCE])
     return importlib.import_module("ppo")
 
 
-def _shipped(module: Any) -> dict[str, Any]:
+def shipped(module: Any) -> dict[str, Any]:
     """Return the ``config`` of the script's own main block.
 
     Raises:

@@ -26,6 +26,7 @@ from gpu_vecenv.train.policies.distributions import Categorical
 from gpu_vecenv.train.policies.draw import draw_choices, draw_normal
 from gpu_vecenv.train.policies.networks import NetworkSpec, WorldSpec, uniform_layers
 from gpu_vecenv.train.policies.observations import ObservationNorm, is_vector
+from gpu_vecenv.train.policies.squash import squash
 
 CALL_LAYERS = call_layers()
 LOG_STD = (-20.0, 2.0)
@@ -137,9 +138,10 @@ class SquashedGaussian(_BoundedActor):
 
     def act(self, inputs: Inputs, draw: Draw, deterministic: bool = False) -> tuple[Tensor, Tensor]:
         """See ``Policy.act()``; the likeliest action is taken for that of the likeliest number before the tangent."""
-        mean, log_std = gaussian(self.outputs(self.features(inputs.obs, draw.agent)))
-        noise = draw_normal(torch.zeros_like(mean), cast(Tensor, self.zeros), draw, deterministic).action
-        action, log_prob = squashed(mean, log_std, noise)
+        outputs = self.outputs(self.features(inputs.obs, draw.agent))
+        mean = torch.zeros_like(outputs[..., : self.group.num_entries])
+        noise = draw_normal(mean, cast(Tensor, self.zeros), draw, deterministic).action
+        action, log_prob = squashed_outputs(outputs, noise)
         return self.env_actions(action), log_prob
 
     def exported(self, outputs: Tensor, mask: Tensor | None) -> tuple[Tensor, ...]:
@@ -152,6 +154,16 @@ def gaussian(outputs: Tensor) -> tuple[Tensor, Tensor]:
     """Return the mean and the logarithm of the deviation, each float32 (..., k), of outputs (..., 2 k)."""
     mean, log_std = outputs.chunk(2, dim=-1)
     return mean, log_std.clamp(*LOG_STD)
+
+
+def squashed_outputs(outputs: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+    """Return what ``squashed()`` does for outputs of the network; on a GPU by one kernel in place of some fifteen.
+
+    Args:
+        outputs: float32 (..., 2 k), see ``gaussian()``.
+        noise: float32 (..., k), standard normal.
+    """
+    return squash(outputs, noise, *LOG_STD) if outputs.is_cuda else squashed(*gaussian(outputs), noise)
 
 
 def squashed(mean: Tensor, log_std: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:

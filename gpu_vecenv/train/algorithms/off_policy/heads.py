@@ -47,7 +47,8 @@ class ScalarHead:
 
     def target(self, outputs: Tensor, reward: Tensor, discount: Tensor, bonus: Tensor | float = 0.0) -> Tensor:
         """See ``Head.target()``; float32 (R,)."""
-        return reward + discount * (self.mean(outputs).amin(0) + bonus)
+        smallest = self.mean(outputs).amin(0)
+        return torch.addcmul(reward, discount, smallest if isinstance(bonus, float) and bonus == 0.0 else smallest + bonus)
 
     def loss(self, outputs: Tensor, target: Tensor) -> Tensor:
         """See ``Head.loss()``."""

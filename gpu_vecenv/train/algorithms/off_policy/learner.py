@@ -17,7 +17,8 @@ from gpu_vecenv.train.algorithms.masked_adam import MaskedAdam, gradient_scale
 from gpu_vecenv.train.algorithms.noise import Noise
 from gpu_vecenv.train.algorithms.off_policy.batch import Minibatch
 from gpu_vecenv.train.algorithms.off_policy.critics import Critics
-from gpu_vecenv.train.algorithms.off_policy.heads import make_head
+from gpu_vecenv.train.algorithms.off_policy.heads import ScalarHead, make_head
+from gpu_vecenv.train.algorithms.off_policy.losses import actor_loss, critic_loss
 from gpu_vecenv.train.config.off_policy import OffPolicyConfig
 from gpu_vecenv.train.policies.actor import ActorPolicy
 from gpu_vecenv.train.policies.contract import Acted, Actor, Draw, Inputs
@@ -38,11 +39,12 @@ class RandomStart:
     def __init__(self, actor: Actor, random: RandomPolicy, begun: Tensor):
         """Store both; ``begun``, bool (), says on the device which one acts."""
         self.actor, self.random, self.begun = actor, random, begun
+        self.zero = torch.zeros((), dtype=torch.float32, device=begun.device)
 
     def act(self, inputs: Inputs, draw: Draw, deterministic: bool = False) -> tuple[Tensor, Tensor]:
         """See ``Policy.act()``; log-probabilities of random play are 0."""
         action, log_prob = self.actor.act(inputs, draw, deterministic)[:2]
-        return torch.where(self.begun, action, self.random.act(inputs, draw)[0]), torch.where(self.begun, log_prob, 0.0)
+        return torch.where(self.begun, action, self.random.act(inputs, draw)[0]), torch.where(self.begun, log_prob, self.zero)
 
 
 class HeldNoise:
@@ -89,6 +91,7 @@ class OffPolicy(Algorithm):
         self.num_rows = options.batch_size * math.prod(setup.rows.shape[1:])
         self.noise = Noise(setup.seed, max(1, self.num_normals) * self.num_rows * options.gradient_steps, device)
         self.head = make_head(options, device)
+        self.by_kernels = device.type == "cuda" and isinstance(self.head, ScalarHead)
         shape = (count, inputs, outputs * self.head.outputs, setup.network, setup.seed, device)
         self.critics, self.targets = Critics(*shape), Critics(*shape).requires_grad_(False)
         self.adams = {
@@ -99,6 +102,8 @@ class OffPolicy(Algorithm):
         self.seen = torch.zeros((), dtype=torch.int64, device=device)
         self.begun, self.gate = torch.zeros(2, dtype=torch.bool, device=device).unbind()
         self.taken: list[Tensor] = []
+        # Numbers of operations, which would take a kernel each to make them.
+        self.one, self.nan = (torch.full((), x, dtype=torch.float32, device=device) for x in (1.0, math.nan))
         self.metric_names = (*self.terms, "replay_filled", "update_to_data", "updates", "skipped")
 
     @staticmethod
@@ -136,12 +141,23 @@ class OffPolicy(Algorithm):
         self.taken = []
         metrics = [self._sampled_step(step, noise[step], scalars) for step in range(self.options.gradient_steps)]
         with torch.no_grad():
-            means = [torch.stack([each[name] for each in metrics if name in each]).mean() for name in self.terms]
             steps = torch.stack(self.taken).sum()
-            data = self.options.gradient_steps * self.num_rows / torch.where(new > 0, new, math.nan)
-            learned = torch.where(self.gate, torch.stack([*means, data]), math.nan)  # NaN stands for no value
-            counts = (self.replay.filled, learned[-1], steps, self.gate * len(self.taken) - steps)
-            return torch.cat((learned[:-1], torch.stack([x.float() for x in counts])))
+            data = torch.where(new > 0, self.options.gradient_steps * self.num_rows / new, self.nan)
+            learned = torch.where(self.gate, torch.stack([*self._means(metrics), data]), self.nan)  # NaN stands for no value
+            counts = torch.stack((self.replay.filled, steps, self.gate * len(self.taken) - steps)).float()
+            return torch.cat((learned[:-1], counts[:1], learned[-1:], counts[1:]))
+
+    def _means(self, metrics: Sequence[dict[str, Tensor]]) -> list[Tensor]:
+        """Return the mean of each term over the gradient steps that have it; terms of the same steps by one operation."""
+        if len(metrics) == 1:
+            return [metrics[0][name] for name in self.terms]
+        steps_of = {name: tuple(i for i, each in enumerate(metrics) if name in each) for name in self.terms}
+        means: dict[str, Tensor] = {}
+        for steps in dict.fromkeys(steps_of.values()):
+            names = [name for name in self.terms if steps_of[name] == steps]
+            together = torch.stack([metrics[i][name] for name in names for i in steps]).view(len(names), -1)
+            means |= dict(zip(names, together.mean(1).unbind(), strict=True))
+        return [means[name] for name in self.terms]
 
     def _sampled_step(self, step: int, noise: Tensor, scalars: tuple[Tensor, ...]) -> dict[str, Tensor]:
         """Sample a batch, take a gradient step, and set the priorities of the batch."""
@@ -171,8 +187,13 @@ class OffPolicy(Algorithm):
 
     def learn(self, name: str, loss: Tensor) -> None:
         """Take a step of an optimiser along the gradient of a loss, if steps are wanted and the gradient is finite."""
+        scale = gradient_scale(loss.device)
+        self.learn_along(name, [loss if scale == 1.0 else loss * scale], [self.one.to(loss.dtype)])
+
+    def learn_along(self, name: str, outputs: Sequence[Tensor], slopes: Sequence[Tensor]) -> None:
+        """Do what ``learn()`` does for derivatives of the loss by outputs of networks, times ``gradient_scale()``."""
         adam = self.adams[name]
-        gradients = torch.autograd.grad(loss * gradient_scale(loss.device), adam.parameters)
+        gradients = torch.autograd.grad(outputs, adam.parameters, slopes)
         for parameter, gradient in zip(adam.parameters, gradients, strict=True):
             parameter.grad = gradient
         self.taken.append(adam.step(self.gate)[1])
@@ -193,12 +214,48 @@ class OffPolicy(Algorithm):
             Loss and mean value, and the error of each row, float32 (R,), if priorities need it.
         """
         outputs = self.critics(inputs)
+        if self.by_kernels:
+            found = critic_loss(outputs, target, weight, factor, gradient_scale(target.device))
+            self.learn_along("critics", [outputs], [found.slopes])
+            with torch.no_grad():
+                error = None if self.options.priority_exponent is None else self.head.error(outputs, target)
+            return {"critic_loss": found.loss, "q": found.mean}, error
         loss = factor * (self.head.loss(outputs, target) @ weight).sum()
         self.learn("critics", loss)
         with torch.no_grad():
             value = (self.head.mean(outputs) @ weight).mean() / weight.sum()
             error = None if self.options.priority_exponent is None else self.head.error(outputs, target)
             return {"critic_loss": loss.detach(), "q": value}, error
+
+    def learn_actor(
+        self, inputs: Tensor, share: Tensor, alpha: Tensor | None = None, log_prob: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Take a step of the policy towards larger values of its actions: with a temperature of the smallest, else of the first.
+
+        Args:
+            inputs: float32 (R, inputs), observations and actions of the policy, for the critics.
+            share: float32 (R,), weight of each row.
+            alpha: float32 (), temperature.
+            log_prob: float32 (R,), log-densities of the actions.
+
+        Returns:
+            Loss and mean entropy, each float32 (); 0 without log-densities.
+        """
+        outputs = self.critics(inputs)
+        if self.by_kernels:
+            found = actor_loss(outputs, share, gradient_scale(share.device), alpha, log_prob)
+            if log_prob is None or found.log_prob_slopes is None:
+                self.learn_along("actor", [outputs], [found.slopes])
+            else:
+                self.learn_along("actor", [outputs, log_prob], [found.slopes, found.log_prob_slopes])
+            return found.loss, found.mean
+        values = self.head.mean(outputs)
+        if alpha is None or log_prob is None:
+            loss, entropy = -torch.dot(values[0], share), torch.zeros_like(self.one)
+        else:
+            loss, entropy = torch.dot(alpha * log_prob - values.amin(0), share), -torch.dot(log_prob.detach(), share)
+        self.learn("actor", loss)
+        return loss.detach(), entropy
 
     def _normals(self) -> Tensor:
         """Return the normal numbers of an update, float32 (G, num_normals, R, k)."""

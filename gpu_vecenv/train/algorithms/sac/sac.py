@@ -12,7 +12,7 @@ from gpu_vecenv.train.algorithms.off_policy.batch import Minibatch
 from gpu_vecenv.train.algorithms.off_policy.learner import OffPolicy
 from gpu_vecenv.train.config import SACConfig
 from gpu_vecenv.train.config.checks import require
-from gpu_vecenv.train.policies.actor import ActorPolicy, gaussian, squashed
+from gpu_vecenv.train.policies.actor import ActorPolicy, squashed_outputs
 
 
 class Temperature:
@@ -54,18 +54,16 @@ class SAC(OffPolicy):
         """See ``OffPolicy.gradient_step()``."""
         alpha = self.temperature.value
         with torch.no_grad():  # equation 6, with the smaller of two values
-            next_action, next_log_prob = squashed(*gaussian(self.policy.outputs(batch.after.features).flatten(0, -2)), noise[0])
+            next_action, next_log_prob = squashed_outputs(self.policy.outputs(batch.after.features).flatten(0, -2), noise[0])
             following = self.targets(torch.cat((batch.after.rows, next_action), dim=1))
             target = self.head.target(following, batch.reward, batch.discount, -alpha * next_log_prob)
         terms, error = self.learn_critics(torch.cat((batch.before.rows, batch.action), dim=1), target, batch.weighted, 0.5)
-        action, log_prob = squashed(*gaussian(self.policy.outputs(batch.before.features).flatten(0, -2)), noise[1])
-        values = self.head.mean(self.critics(torch.cat((batch.before.rows, action), dim=1))).amin(0)
-        loss = torch.dot(alpha * log_prob - values, batch.share)  # equation 7
-        self.learn("actor", loss)
-        entropy = -torch.dot(log_prob.detach(), batch.share)
+        action, log_prob = squashed_outputs(self.policy.outputs(batch.before.features).flatten(0, -2), noise[1])
+        inputs = torch.cat((batch.before.rows, action), dim=1)
+        loss, entropy = self.learn_actor(inputs, batch.share, alpha, log_prob)  # equation 7
         self.learn_temperature(entropy - self.target_entropy)
         self.targets.follow(self.critics, self.options.tau * self.gate)
-        return {**terms, "actor_loss": loss.detach(), "entropy": entropy, "temperature": alpha}, error
+        return {**terms, "actor_loss": loss, "entropy": entropy, "temperature": alpha}, error
 
     def _add_temperature(self, options: SACConfig, setup: Setup) -> None:
         self.temperature = Temperature(options, setup.device)
