@@ -70,7 +70,8 @@ def test_masks_of_final_observations_are_those_that_the_env_gives(env_id, quiet)
     config = dataclasses.replace(config, algorithm="pqn", ppo=None)
     trainer = Trainer(config, quiet=True)
     made = {"num_envs": 6, "device": "cpu", "array": "torch", **trainer.config.env_kwargs}
-    env, group = gymnasium.make_vec(env_id.replace("ClippedWhisper", "WhisperAlike"), **made), trainer.parts.rows["whisperer"].group
+    group = trainer.parts.rows["whisperer"].group
+    env = gymnasium.make_vec(env_id.replace("ClippedWhisper", "WhisperAlike"), **made)
     env.reset(seed=trainer.config.seed)
     seen = []
     for _ in range(3):
