@@ -44,7 +44,7 @@ _TAG_OPTIONS: dict[str, Any] = {
 SMALL_CONTINUOUS_TAG = TrainConfig(
     "WarpTag-v0",
     num_envs=64,
-    total_steps=400_000,
+    total_steps=200_000,
     env_kwargs={**SMALL_TAG.env_kwargs, "continuous_actions": True},
     network=NetworkConfig((128, 128), "relu"),
     algorithm="sac",
