@@ -166,7 +166,7 @@ PRESETS: dict[str, Preset] = {
             "num_turn_levels": 2,
             "episode_length": 200,
         },
-        # Sums of the values of a role's agents (VDN) are learned more slowly here: each agent is paid for what it does itself.
+        # Values of single agents are learned in fewer steps here than their sum over a role (VDN).
         algorithms={
             "pqn": AlgorithmPreset(
                 PQNConfig(num_steps=25, num_minibatches=8, learning_rate=1e-3, gamma=0.97), num_envs=8, total_steps=50_000
