@@ -65,7 +65,7 @@ class Options:
     """Runs of a case and library, with the seeds 0, 1, ..."""
     workers: int = len(os.sched_getaffinity(0))
     """Runs at a time."""
-    total_steps: int = 30_000
+    total_steps: int = 15_000
     """Steps of a run."""
     episodes: int = 1_000
     """Episodes of the evaluation of a run."""
