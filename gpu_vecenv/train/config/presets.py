@@ -139,7 +139,7 @@ PENDULUM: dict[str, Any] = {
 # Of 500 episodes of uniform random actions none reaches the goal; if each action is held for 10 steps, 70 % do.
 VALLEY: dict[str, Any] = {
     "replay_size": 200_000, "learning_starts": 20_000, "noise_steps": 10, "batch_size": 256, "actor_learning_rate": 1e-3,
-    "critic_learning_rate": 1e-3, "gamma": 0.999, "tau": 0.01,
+    "critic_learning_rate": 1e-3, "tau": 0.01,
 }  # fmt: skip
 """Options of SAC, TD3 and DDPG for MountainCarContinuous."""
 
@@ -314,9 +314,10 @@ PRESETS: dict[str, Preset] = {
         ),
         network=NetworkConfig(log_std=1.0),
         algorithms={
-            "sac": _off_policy(SACConfig(**VALLEY, temperature=0.1, temperature_learning_rate=None), 64, 200_000),
-            "td3": _off_policy(TD3Config(**VALLEY, exploration_noise=0.5), 64, 200_000),
-            "ddpg": _off_policy(DDPGConfig(**VALLEY, exploration_noise=0.5), 64, 200_000),
+            # A fixed temperature of 0.1 pays more for a random walk of some hundred steps than the goal is worth.
+            "sac": _off_policy(SACConfig(**VALLEY, gamma=0.999, temperature=0.02), 64, 200_000),
+            "td3": _off_policy(TD3Config(**VALLEY, gamma=0.99, exploration_noise=0.5), 64, 200_000),
+            "ddpg": _off_policy(DDPGConfig(**VALLEY, gamma=0.99, exploration_noise=0.5), 64, 200_000),
         },
     ),
     # Zoo: 4 worlds, 1,024 steps, gamma 0.9, lambda 0.95, 10 epochs of 64 minibatches, rate 1e-3. In longer runs, and
