@@ -112,7 +112,7 @@ def beside_sb3(algorithm: str) -> str:
 
 def sources(rows: Iterable[Row], command: str) -> str:
     """Return the command and the machines of rows, each machine once."""
-    facts = [row["machine"] for row in rows]
+    facts = [each["machine"] for row in rows for each in (row, *row["runs"]) if "machine" in each]
     kinds = dict.fromkeys(
         f"{each.get('gpu', each['cpu'])}, PyTorch {each['torch']}, commit {each['commit']}, {each['date']}" for each in facts
     )
