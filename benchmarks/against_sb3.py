@@ -340,7 +340,7 @@ def draw(results: dict[str, Any], path: Path, titles: Mapping[str, str] | None =
                 )
         axes.axhline(settings["random"], color="black", lw=0.9, ls="--", label="random actions")
         shared.label(axes, settings["env_id"] if titles is None else titles[name], "return of an episode")
-        axes.legend(fontsize=7, frameon=False)
+        axes.legend(fontsize=7, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=2)  # below, off the curves
     shared.save(figure, path)
 
 

@@ -133,7 +133,7 @@ def draw(results: dict[str, Any], path: Path) -> None:
                 half = student_quantile(0.975, len(runs) - 1) * curves.std(0, ddof=1) / math.sqrt(len(runs))
                 axes.fill_between(steps, mean - half, mean + half, color=colour, alpha=0.2, lw=0)
         shared.label(axes, env, "return, last 100 episodes")
-        axes.legend(fontsize=7, frameon=False)
+        axes.legend(fontsize=7, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=2)  # below, off the curves
     shared.save(figure, path)
 
 
