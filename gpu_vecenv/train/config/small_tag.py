@@ -55,7 +55,7 @@ SMALL_CONTINUOUS_TAG = TrainConfig(
 SMALL_CONTINUOUS_TAG_DDPG = dataclasses.replace(
     SMALL_CONTINUOUS_TAG, algorithm="ddpg", algorithms={"ddpg": DDPGConfig(**_TAG_OPTIONS, tau=0.005)}
 )
-"""The same game with DDPG."""
+"""The same game with DDPG, by which runners learn less."""
 
 SMALL_TAG_PQN = dataclasses.replace(
     SMALL_TAG,
