@@ -114,7 +114,7 @@ def sources(rows: Iterable[Row], command: str) -> str:
     """Return the command and the machines of rows, each machine once."""
     facts = [each["machine"] for row in rows for each in (row, *row["runs"]) if "machine" in each]
     kinds = dict.fromkeys(
-        f"{each.get('gpu', each['cpu'])}, PyTorch {each['torch']}, commit {each['commit']}, {each['date']}" for each in facts
+        f"{each.get('gpu', each['cpu'])}, PyTorch {each['torch']}, commit {each['commit'][:8]}, {each['date']}" for each in facts
     )
     return f"Measured with `{command}` on {'; '.join(kinds)}." if facts else ""
 
