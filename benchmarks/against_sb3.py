@@ -31,6 +31,7 @@ import multiprocessing
 import os
 import sys
 import time
+from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
@@ -310,8 +311,14 @@ def table(results: dict[str, Any]) -> None:
         )
 
 
-def draw(results: dict[str, Any], path: Path) -> None:
-    """Draw a panel for each case: the mean curve of each library with its 95 % interval by Student's t."""
+def draw(results: dict[str, Any], path: Path, titles: Mapping[str, str] | None = None) -> None:
+    """Draw a panel for each case: the mean curve of each library with its 95 % interval by Student's t.
+
+    Args:
+        results: what the file of results holds.
+        path: file of the picture.
+        titles: those of the panels by case; None takes the ids of the envs.
+    """
     import matplotlib
 
     matplotlib.use("Agg")
@@ -319,7 +326,7 @@ def draw(results: dict[str, Any], path: Path) -> None:
 
     rows = results["cases"]
     figure, grid = pyplot.subplots(1, len(rows), figsize=(5.2 * len(rows), 3.8), layout="constrained", squeeze=False)
-    for axes, row in zip(grid.flat, rows.values(), strict=True):
+    for axes, (name, row) in zip(grid.flat, rows.items(), strict=True):
         settings = row["settings"]
         middles = (np.arange(BINS) + 0.5) * settings["total_steps"] / BINS
         for library, colour in LIBRARIES.items():
@@ -332,8 +339,8 @@ def draw(results: dict[str, Any], path: Path) -> None:
                     middles, mean - half, mean + half, color=colour, alpha=0.2, lw=0, label="95 % interval of the mean"
                 )
         axes.axhline(settings["random"], color="black", lw=0.9, ls="--", label="random actions")
-        shared.label(axes, settings["env_id"], "return of an episode")
-        axes.legend(fontsize=7, frameon=False)
+        shared.label(axes, settings["env_id"] if titles is None else titles[name], "return of an episode")
+        axes.legend(fontsize=7, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=2)  # below, off the curves
     shared.save(figure, path)
 
 

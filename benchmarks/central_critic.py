@@ -182,7 +182,7 @@ def draw(results: dict[str, Any], path: Path) -> None:
         axes.plot(curve.x, curve.mean, color=colour, lw=1.4, label=f"{case}: mean of {len(row['runs'])} seeds, 95 % interval")
         axes.fill_between(curve.x, curve.mean - curve.half, curve.mean + curve.half, color=colour, alpha=0.2, lw=0)
     shared.label(axes, "Meet-v0, 5 agents", "return of the episodes of an iteration")
-    axes.legend(fontsize=7, frameon=False, loc="lower right")
+    axes.legend(fontsize=7, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.2))  # below, off the curves
     shared.save(figure, path)
 
 

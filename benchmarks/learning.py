@@ -97,6 +97,8 @@ class Options:
     """Episodes of an evaluation."""
     total_steps: int | None = None
     """Steps of a run; None: those of the preset."""
+    only_missing: bool = False
+    """Run only the seeds that the results lack, so that an interrupted measurement ends, maybe on another machine."""
     out: Path = ROOT / "benchmarks" / "results" / "learning.json"
     """File of the results."""
     figure: Path = ROOT / "docs" / "figures" / "learning.png"
@@ -176,12 +178,17 @@ def measure(options: Options, cases: Mapping[str, TrainConfig] = CASES | OF_ALGO
     for case in options.cases:
         config = resolve(config_of(cases[case], 0, options))
         names = ("num_envs", "total_steps", config.algorithm, "network", "env_kwargs")
-        hyperparameters = {name: config.to_options()[name] for name in names}
-        results["envs"][case] = {"machine": facts, "options": settings, "hyperparameters": hyperparameters, "runs": []}
+        hyperparameters = json.loads(json.dumps({name: config.to_options()[name] for name in names}))
+        row = {"machine": facts, "options": settings, "hyperparameters": hyperparameters, "runs": []}
+        there = results["envs"].get(case) if options.only_missing else None
+        if there is not None and there["hyperparameters"] != hyperparameters:
+            sys.exit(f"--only-missing: expected {case} to have the hyperparameters of {options.out.name}, got others")
+        results["envs"][case] = row if there is None else {**there, "runs": finished(there)}
     os.environ["GPU_VECENV_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"  # read by the processes of the runs
     with ProcessPoolExecutor(options.workers, multiprocessing.get_context("spawn")) as pool:
         # Seeds in the outer loop: an interruption leaves some seeds of every case.
-        runs_wanted = [(case, seed) for seed in range(options.seeds) for case in options.cases]
+        there = {(case, run["seed"]) for case in options.cases for run in results["envs"][case]["runs"]}
+        runs_wanted = [(case, seed) for seed in range(options.seeds) for case in options.cases if (case, seed) not in there]
         jobs = {pool.submit(train, cases[case], seed, options): (case, seed) for case, seed in runs_wanted}
         for job in as_completed(jobs):
             case, seed = jobs[job]
@@ -189,8 +196,9 @@ def measure(options: Options, cases: Mapping[str, TrainConfig] = CASES | OF_ALGO
                 run = job.result()
             except Exception as error:
                 run = {"seed": seed, "error": f"{type(error).__name__}: {error}"}
-            runs = results["envs"][case]["runs"]
-            runs.append(run)
+            row = results["envs"][case]
+            runs = row["runs"]
+            runs.append(run if row["machine"] == facts else {**run, "machine": facts})
             runs.sort(key=lambda each: each["seed"])
             shared.write(options.out, results, "envs")
             told = run.get("error") or f"{match(run)} after {run['seconds']:.0f} s" + " (limit)" * run["limit_hit"]

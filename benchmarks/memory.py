@@ -1,11 +1,13 @@
-"""Learning with a memory, where observations hide velocities: ``python benchmarks/memory.py --workers 16``.
+"""Learning with a memory: ``python benchmarks/memory.py --workers 16``.
 
-CartPole and Pendulum are trained with their presets by a feed-forward network that observes velocities, by one that does not, and
-by networks with a GRU and an LSTM that do not (env parameter ``observe_velocity=False``). Each has five seeds, and a process and
-one thread of its own. Runs of Pendulum with a memory learn from segments of 16 steps, the others from whole rollouts.
+CartPole and Pendulum hide their velocities (env parameter ``observe_velocity=False``), and Recall asks for a cue of 64 steps
+before. Each is trained with its preset by a feed-forward network and by networks with a GRU and an LSTM, CartPole and Pendulum
+also by a feed-forward network that observes velocities. Each case has five seeds, and each run a process and one thread. Runs of
+Pendulum with a memory learn from segments of 16 steps, the others from whole rollouts.
 
 Stated beforehand: a memory reaches the full observation if its mean return, as a share of the range from random actions to the
 feed-forward network with the full observation, is at least 0.9; the feed-forward network without velocities does not reach it.
+Recall has no full observation: its range ends at 1, the return of right answers alone.
 
 Writes ``benchmarks/results/memory.json``, in which cases that are not run again keep their results, and
 ``docs/figures/memory.png``. ``--draw-only`` draws the picture and prints the table from the file.
@@ -34,10 +36,15 @@ from gpu_vecenv.train import TrainConfig  # noqa: E402
 from gpu_vecenv.train.config.presets import preset_of  # noqa: E402
 from gpu_vecenv.train.run_folder.intervals import student_quantile  # noqa: E402
 
-ENVS = {"CartPole": "WarpCartPole-v1", "Pendulum": "WarpPendulum-v1"}
+ENVS = {"CartPole": "WarpCartPole-v1", "Pendulum": "WarpPendulum-v1", "Recall": "WarpRecall-v0"}
 FULL, HIDDEN, GRU, LSTM = "all observed", "velocities hidden", "velocities hidden, GRU", "velocities hidden, LSTM"
+OF_RECALL = {"no memory": None, "GRU": "gru", "LSTM": "lstm"}
+WAYS = {"CartPole": (FULL, HIDDEN, GRU, LSTM), "Pendulum": (FULL, HIDDEN, GRU, LSTM), "Recall": tuple(OF_RECALL)}
+"""Ways to observe and remember, by env."""
+
 COLOURS = {FULL: "#555555", HIDDEN: "#e65100", GRU: "#00695c", LSTM: "#1565c0"}
-"""Ways to observe and remember, and their colours."""
+COLOURS |= {"no memory": "#e65100", "GRU": "#00695c", "LSTM": "#1565c0"}
+"""Colours of ways."""
 
 SEGMENTS = {"Pendulum": 16}
 """Steps of a sequence; other envs learn from whole rollouts."""
@@ -51,13 +58,15 @@ def config_of(env: str, way: str) -> TrainConfig:
     env_id = ENVS[env]
     preset = preset_of(env_id)
     ppo, network = preset.ppo, preset.network
+    if way in OF_RECALL:
+        return TrainConfig(env_id, ppo=ppo, network=dataclasses.replace(network, memory=OF_RECALL[way]))
     if way in (GRU, LSTM):
         network = dataclasses.replace(network, memory="gru" if way == GRU else "lstm")
         ppo = dataclasses.replace(ppo, sequence_length=SEGMENTS.get(env))
     return TrainConfig(env_id, env_kwargs={"observe_velocity": way == FULL}, ppo=ppo, network=network)
 
 
-CASES = {f"{env}: {way}": config_of(env, way) for env in ENVS for way in COLOURS}
+CASES = {f"{env}: {way}": config_of(env, way) for env, ways in WAYS.items() for way in ways}
 """Runs by name."""
 
 
@@ -83,19 +92,21 @@ def means(row: dict[str, Any], random: bool = False) -> np.ndarray:
     return np.array([learning.match(run, *(["agent"] if random else []))["agent"] for run in learning.finished(row)])
 
 
+def shares(results: dict[str, Any], env: str) -> dict[str, float]:
+    """Return each way's share of the range from random actions to the full observation; NaN if the latter was not run."""
+    rows = {way: results["envs"].get(f"{env}: {way}", {"runs": []}) for way in WAYS[env]}
+    rows = {way: row for way, row in rows.items() if learning.finished(row)}
+    least = next((means(row, random=True).mean() for row in rows.values()), math.nan)
+    best = 1.0 if env == "Recall" else means(rows[FULL]).mean() if FULL in rows else math.nan
+    return {way: float((means(row).mean() - least) / (best - least)) for way, row in rows.items()}
+
+
 def table(results: dict[str, Any]) -> None:
     """Print the final returns of each case, and their share of the range from random actions to the full observation."""
     print("\nmean return of the last evaluation: mean over seeds and its 95 % interval; share of the full observation's range")
     for env in ENVS:
-        full = results["envs"].get(f"{env}: {FULL}")
-        for way in COLOURS:
-            row = results["envs"].get(f"{env}: {way}")
-            if row is None or not learning.finished(row):
-                continue
-            values, share = means(row), math.nan
-            if full is not None and learning.finished(full):
-                random, best = means(full, random=True).mean(), means(full).mean()
-                share = (values.mean() - random) / (best - random)
+        for way, share in shares(results, env).items():
+            values = means(results["envs"][f"{env}: {way}"])
             enough = "" if math.isnan(share) else f"{share:6.2f}  {'reaches it' if share >= ENOUGH else 'does not reach it'}"
             print(f"{env:<10} {way:<24} {len(values)} seeds {learning.shown(list(values)):>19} {enough}")
 
@@ -109,7 +120,8 @@ def draw(results: dict[str, Any], path: Path) -> None:
 
     figure, panels = pyplot.subplots(1, len(ENVS), figsize=(4.6 * len(ENVS), 3.6), layout="constrained", squeeze=False)
     for axes, env in zip(panels.flat, ENVS, strict=True):
-        for way, colour in COLOURS.items():
+        for way in WAYS[env]:
+            colour = COLOURS[way]
             runs = learning.finished(results["envs"].get(f"{env}: {way}", {"runs": []}))
             if not runs:
                 continue
@@ -121,7 +133,7 @@ def draw(results: dict[str, Any], path: Path) -> None:
                 half = student_quantile(0.975, len(runs) - 1) * curves.std(0, ddof=1) / math.sqrt(len(runs))
                 axes.fill_between(steps, mean - half, mean + half, color=colour, alpha=0.2, lw=0)
         shared.label(axes, env, "return, last 100 episodes")
-        axes.legend(fontsize=7, frameon=False)
+        axes.legend(fontsize=7, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=2)  # below, off the curves
     shared.save(figure, path)
 
 

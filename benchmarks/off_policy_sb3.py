@@ -65,10 +65,10 @@ class Options:
     """Runs of a case and library, with the seeds 0, 1, ..."""
     workers: int = len(os.sched_getaffinity(0))
     """Runs at a time."""
-    total_steps: int = 30_000
+    total_steps: int = 15_000
     """Steps of a run."""
     episodes: int = 1_000
-    """Episodes of the evaluation of a run of this package."""
+    """Episodes of the evaluation of a run."""
     out: Path = ROOT / "benchmarks" / "results" / "off_policy_sb3.json"
     """File of the results."""
     figure: Path = ROOT / "docs" / "figures" / "off_policy_sb3.png"
@@ -133,7 +133,8 @@ def train_sb3(name: str, seed: int, options: Options) -> tuple[Episodes, float]:
     record = Recorded()
     model.learn(options.total_steps, callback=record)
     many = Sb3VecEnv("WarpPendulum-v1", num_envs=50, device="cpu")
-    mean, _ = evaluate_policy(model, many, min(options.episodes, 100), warn=False)
+    mean, _ = evaluate_policy(model, many, options.episodes, warn=False)
+    many.close()
     env.close()
     return record.episodes, float(mean)
 
@@ -184,5 +185,10 @@ def table(results: dict[str, Any]) -> None:
             print(f"{name}, {library}: likeliest actions {np.mean(likeliest):.1f}, {seeds}")
 
 
+def draw(results: dict[str, Any], path: Path) -> None:
+    """Draw a panel for each algorithm."""
+    against_sb3.draw(results, path, {name: f"{name.upper()}, WarpPendulum-v1" for name in results["cases"]})
+
+
 if __name__ == "__main__":
-    shared.run(tyro.cli(Options, description=__doc__), measure, table, against_sb3.draw)
+    shared.run(tyro.cli(Options, description=__doc__), measure, table, draw)

@@ -35,7 +35,8 @@ class Rollout:
                 ("reward", "valid", "episode_end", "timed_out", "action")}  # fmt: skip
         self.reward, self.valid, self.ends, self.timed_out = (x.numpy() for x in list(flat.values())[:4])
         self.action = flat["action"].unsqueeze(-1) if self.discrete else flat["action"]
-        self.mask = None if samples.mask is None else samples.mask.flatten(1, samples.reward.dim() - 1).numpy()
+        masks, first = (samples.mask, samples.final_mask), samples.reward.dim() - 1
+        self.mask, self.final_mask = (None if x is None else x.flatten(1, first).numpy() for x in masks)
         self.worlds = worlds
         self.steps, self.rows = self.reward.shape
 
@@ -47,38 +48,35 @@ class Rollout:
             x = torch.nn.functional.linear(x, weight, layer.bias) if weight is not None and weight.dim() == 2 else layer(x)
         return x
 
-    def allowed(self, t, row):
+    def allowed(self, t, row, final):
         """Choices of each entry that are allowed; choice 0 if there is none."""
         found, column = [list(range(size)) for size in self.sizes], 0
         for entry in self.limited if self.mask is not None else ():
-            found[entry] = [i for i in range(self.sizes[entry]) if self.mask[t, row, column + i]] or [0]
+            mask = (self.final_mask if final else self.mask)[t, row]
+            found[entry] = [i for i in range(self.sizes[entry]) if mask[column + i]] or [0]
             column += self.sizes[entry]
         return found
 
-    def best(self, t, row, obs=None):
-        """max_a Q(s, a) over the allowed actions of a row, or over all of another observation."""
-        allowed = [range(size) for size in self.sizes] if obs is not None else self.allowed(t, row)
-        values, first = self.q(self.obs[t, row] if obs is None else obs).detach().numpy(), accumulate(self.sizes, initial=0)
+    def best(self, t, row, final=False):
+        """max_a Q(s, a) over the allowed actions of a row, before step t or at the final observation of step t."""
+        allowed, obs = self.allowed(t, row, final), self.final if final else self.obs
+        values, first = self.q(obs[t, row]).detach().numpy(), accumulate(self.sizes, initial=0)
         return sum(max(values[start + i] for i in entry) for start, entry in zip(first, allowed, strict=False))
 
 
 def targets(rollout, team, config, bootstrap):
     """The lambda return of each step of a team and True where it is learned; a list of rows is a team."""
     one, steps = rollout, rollout.steps
-    cut = bootstrap and bool(one.limited)
     found, learned = [None] * steps, [False] * steps
     for t in reversed(range(steps)):
         here = [row for row in team if one.valid[t, row]]
         stay = [row for row in here if not one.ends[t, row]]
         if not here:
             continue
-        if cut and any(one.timed_out[t, row] for row in here):
-            found[t] = sum(one.best(t, row) for row in here)  # as at the end of a rollout
-            continue
         learned[t] = True
         following = 0.0
         if bootstrap:
-            following = sum(one.best(t, row, one.final[t, row]) for row in here if one.timed_out[t, row])
+            following = sum(one.best(t, row, final=True) for row in here if one.timed_out[t, row])
         if stay:
             following = sum(one.best(t + 1, row) for row in stay)
             if t + 1 < steps:

@@ -19,17 +19,17 @@ class Worlds:
         num_worlds, agents: samples are worlds with ``agents`` rows if ``by_world``, else rows.
         steps: T, steps of a rollout.
         leaving: agents leave and may be absent.
-        final_obs, shared, mask, critic: further arrays.
+        final_obs, shared, mask, final_mask, critic: further arrays; ``final_mask`` has an effect with both others alone.
         continuous: actions are two floats.
     """
 
     def __init__(
         self, num_worlds=4, agents=2, steps=5, by_world=False, leaving=True, final_obs=True, shared=False, mask=False,
-        critic=False, continuous=False, seed=0, device="cpu",
+        final_mask=True, critic=False, continuous=False, seed=0, device="cpu",
     ):  # fmt: skip
         self.rng, self.steps, self.device, self.by_world = np.random.default_rng(seed), steps, device, by_world
         self.leaving, self.with_final, self.shared, self.mask, self.critic = leaving, final_obs, shared, mask, critic
-        self.continuous, self.count = continuous, 0
+        self.final_mask, self.continuous, self.count = final_mask and mask and final_obs, continuous, 0
         self.num_worlds, self.agents = num_worlds, agents
         self.alive = self._new_agents()
         self.now = self._observed(self.alive)
@@ -62,6 +62,8 @@ class Worlds:
         self.alive = np.where(ended, self._new_agents(), stays)
         final = {name: np.where(ended.reshape(n, *[1] * (x.ndim - 1)), x, np.nan)
                  for name, x in self._observed(stays).items() if name in ("own", "shared")}  # fmt: skip
+        if self.final_mask:
+            final["mask"] = self.rng.random((*before.shape, CHOICES)) < 0.5
         shape = (*before.shape, 2) if self.continuous else before.shape
         action = self.rng.normal(size=shape).astype(np.float32) if self.continuous else self.rng.integers(1, 9, shape, np.int32)
         step = dict(self.now, action=action, reward=np.where(before, self.rng.normal(size=before.shape), np.nan), valid=before,
@@ -93,6 +95,7 @@ class Worlds:
             obs=observed(""), action=found["action"], log_prob=found["reward"], reward=found["reward"], valid=found["valid"],
             episode_end=found["episode_end"], ended=found["ended"], timed_out=found["timed_out"], mask=found.get("mask"),
             final_obs=observed("final_") if self.with_final else None, all_valid=not self.leaving, critic=found.get("critic"),
+            final_mask=found.get("final_mask"),
         )  # fmt: skip
 
     def _rows(self):
@@ -107,6 +110,7 @@ class Worlds:
         span = SimpleNamespace(slabs=SimpleNamespace(action=torch.zeros(actions, dtype=dtype)))
         return SimpleNamespace(
             num_samples=shape[0], shape=shape, spans=[span], with_ids=False, with_final_obs=self.with_final,
+            with_next_masks=self.final_mask,
             rollout=SimpleNamespace(num_steps=self.steps, alive_next=torch.zeros(1) if self.leaving else None),
             group=SimpleNamespace(effects=()),
             inputs=lambda span, step: SimpleNamespace(obs=obs, mask=mask), critic_sources=("state",) if self.critic else (),
@@ -130,6 +134,7 @@ class Steps:
         """Take the steps of a rollout."""
         obs = samples.obs if isinstance(samples.obs, dict) else {"own": samples.obs}
         final = samples.final_obs if isinstance(samples.final_obs, dict) else {"own": samples.final_obs}
+        final = {**final, "mask": samples.final_mask}
         named = {**obs, "mask": samples.mask, "critic": samples.critic}
         inputs = {name: numpy_of(x) for name, x in named.items() if x is not None}
         rest = {name: numpy_of(getattr(samples, name)) for name in
@@ -177,9 +182,8 @@ class Steps:
             later = self.after if k + of_world == len(self.steps) else self.steps[k + of_world]["inputs"]
             ahead = {name: x[b] for name, x in later.items()}
             if limits.any():
-                ahead |= {name: x[b] for name, x in self.steps[k + of_world - 1]["final"].items()}
-                if "mask" in ahead:
-                    ahead["mask"] = np.ones_like(ahead["mask"])
+                every = {"mask": np.ones_like(ahead["mask"])} if "mask" in ahead else {}
+                ahead |= every | {name: x[b] for name, x in self.steps[k + of_world - 1]["final"].items()}
         now = {name: x[b] for name, x in start["inputs"].items()}
         zero = {name: np.zeros_like(x) for name, x in now.items()}
         return {

@@ -12,7 +12,7 @@ from ways import WAYS
 import tests.roles  # noqa: F401  # registers Whisper
 from gpu_vecenv import ClipReward
 from gpu_vecenv.spec.layout import Layout
-from gpu_vecenv.train import NetworkConfig, PPOConfig, TrainConfig, Trainer, evaluate, train_many
+from gpu_vecenv.train import NetworkConfig, PPOConfig, PQNConfig, TrainConfig, Trainer, evaluate, train_many
 from gpu_vecenv.train.policies.contract import Inputs
 from gpu_vecenv.train.policies.export import write_policy
 from gpu_vecenv.train.returns.effects import Limits
@@ -60,6 +60,36 @@ def test_masks_of_policies_are_those_of_a_loop(quiet, rows):
     out = torch.zeros(rows, 12, dtype=torch.bool)
     Limits(group, torch.device("cpu")).write(out, mask, effects)
     assert np.array_equal(out, full_mask(group, None if mask is None else mask.numpy(), effects.numpy()))
+
+
+@pytest.mark.parametrize(("env_id", "quiet"), [("Whisper-v0", 1), ("WhisperAlike-v0", 0), ("ClippedWhisper-v0", 1)])
+def test_masks_of_final_observations_are_those_that_the_env_gives(env_id, quiet):
+    pqn = PQNConfig(num_steps=10, num_minibatches=2, bootstrap_at_time_limit=True)
+    params = {"quiet": quiet, "max_episode_steps": 5}
+    config = config_of(env_id, env_kwargs=params, algorithms={"pqn": pqn})
+    config = dataclasses.replace(config, algorithm="pqn", ppo=None)
+    trainer = Trainer(config, quiet=True)
+    made = {"num_envs": 6, "device": "cpu", "array": "torch", **trainer.config.env_kwargs}
+    group = trainer.parts.rows["whisperer"].group
+    env = gymnasium.make_vec(env_id.replace("ClippedWhisper", "WhisperAlike"), **made)
+    env.reset(seed=trainer.config.seed)
+    seen = []
+    for _ in range(3):
+        trainer.parts.collector.collect()
+        samples = {name: rows.samples() for name, rows in trainer.parts.rows.items()}
+        for t in range(10):
+            taken = {name: each.action[t].unflatten(0, (6, -1)) for name, each in samples.items()}
+            info = env.step(taken if env_id == "Whisper-v0" else taken["whisperer"])[4]
+            given = [info.get(f"final_{name}") for name in ("action_mask", "action_effects")]
+            mask, effects = (x["whisperer"] if isinstance(x, dict) else x for x in given)
+            want = full_mask(group, None if mask is None else mask.numpy(), effects.numpy()).reshape(12, 12)
+            ended = samples["whisperer"].ended[t]
+            assert np.array_equal(samples["whisperer"].final_mask[t][ended], want[ended])
+            seen += [want[ended]] * bool(ended.any())
+    assert len(seen) > 3 and not np.concatenate(seen).all() and np.concatenate(seen).any()
+    assert samples["whisperer"].final_mask.shape == (10, 12, 12)
+    inputs = samples["whisperer"].steps(samples["whisperer"].final_obs, slice(2, 4), with_mask=True)
+    assert torch.equal(inputs.mask, samples["whisperer"].final_mask[2:4].flatten(0, 1))
 
 
 @pytest.mark.parametrize("algorithm", ["ppo", "fused"])

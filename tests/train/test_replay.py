@@ -33,6 +33,8 @@ FORMS = {
     "rows, no one leaves": {"leaving": False, "continuous": True},
     "rows, all ends terminal": {"final_obs": False, "mask": True},
     "worlds": {"by_world": True, "mask": True, "continuous": True},
+    "rows, masks": {"mask": True},
+    "rows, masks of ends unknown": {"mask": True, "final_mask": False},
     "worlds, shared": {"by_world": True, "shared": True, "agents": 3},
     "worlds, critic": {"by_world": True, "critic": True, "final_obs": False},
 }

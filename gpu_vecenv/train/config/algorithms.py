@@ -22,8 +22,9 @@ class Storage(NamedTuple):
     """Observations of the steps that end an episode, as ``Samples.final_obs``."""
     without_final_obs: str = "an algorithm that reads no final observations"
     """Name of the option that leaves them out, for errors."""
-    last_mask: bool = False
-    """Masks after the last step, too, in envs with flags of effect; without them, ``Samples.mask`` always has these."""
+    next_masks: bool = False
+    """Masks of what follows each step: those after the last step, which ``Samples.mask`` always has in envs without flags of
+    effect, and with ``final_obs`` those of final observations, as ``Samples.final_mask``."""
 
 
 def bootstraps(option: bool | None, spec: EnvSpec) -> bool:

@@ -107,7 +107,7 @@ class OffPolicyConfig(AlgorithmConfig):
 
     def storage(self, spec: EnvSpec) -> Storage:
         """See ``AlgorithmConfig.storage()``."""
-        return Storage(bootstraps(self.bootstrap_at_time_limit, spec), "bootstrap_at_time_limit=False")
+        return Storage(bootstraps(self.bootstrap_at_time_limit, spec), "bootstrap_at_time_limit=False", next_masks=True)
 
     def require_samples(self, rows: int, policy: str) -> None:
         """Raise ConfigError if the replay buffer cannot hold a rollout; see ``AlgorithmConfig.require_samples()``."""

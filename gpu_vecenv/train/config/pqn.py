@@ -64,7 +64,7 @@ class PQNConfig(AlgorithmConfig):
 
     def storage(self, spec: EnvSpec) -> Storage:
         """See ``AlgorithmConfig.storage()``."""
-        return Storage(bootstraps(self.bootstrap_at_time_limit, spec), "bootstrap_at_time_limit=False", last_mask=True)
+        return Storage(bootstraps(self.bootstrap_at_time_limit, spec), "bootstrap_at_time_limit=False", next_masks=True)
 
     def require_samples(self, rows: int, policy: str) -> None:
         """Raise ConfigError if a rollout cannot fill all minibatches; see ``AlgorithmConfig.require_samples()``."""

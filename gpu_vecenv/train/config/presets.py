@@ -139,7 +139,7 @@ PENDULUM: dict[str, Any] = {
 # Of 500 episodes of uniform random actions none reaches the goal; if each action is held for 10 steps, 70 % do.
 VALLEY: dict[str, Any] = {
     "replay_size": 200_000, "learning_starts": 20_000, "noise_steps": 10, "batch_size": 256, "actor_learning_rate": 1e-3,
-    "critic_learning_rate": 1e-3, "gamma": 0.999, "tau": 0.01,
+    "critic_learning_rate": 1e-3, "tau": 0.01,
 }  # fmt: skip
 """Options of SAC, TD3 and DDPG for MountainCarContinuous."""
 
@@ -166,6 +166,12 @@ PRESETS: dict[str, Preset] = {
             "num_turn_levels": 2,
             "episode_length": 200,
         },
+        # Values of single agents are learned in fewer steps here than their sum over a role (VDN).
+        algorithms={
+            "pqn": AlgorithmPreset(
+                PQNConfig(num_steps=25, num_minibatches=8, learning_rate=1e-3, gamma=0.97), num_envs=8, total_steps=50_000
+            )
+        },
     ),
     # An agent that observes all others must first find itself among them, which small networks hardly learn. Players seldom meet
     # by chance on this board, so rollouts are large.
@@ -174,6 +180,13 @@ PRESETS: dict[str, Preset] = {
         total_steps=5_000_000,
         ppo=replace(TAG_PPO, num_epochs=4),
         env_kwargs={"use_full_observation": False},
+        algorithms={
+            "pqn": AlgorithmPreset(
+                PQNConfig(num_steps=50, num_minibatches=16, learning_rate=1e-3, gamma=0.97, q_lambda=0.8),
+                num_envs=256,
+                total_steps=1_000_000,
+            )
+        },
     ),
     # A stringency acts on infections a month later and on jobs for years, so the discount is small and rollouts are a third of an
     # episode. With gamma 0.995 and a constant rate governors become worse than random play. On a GPU 256 worlds learn more.
@@ -218,6 +231,13 @@ PRESETS: dict[str, Preset] = {
         num_envs=16,
         total_steps=20_000,
         ppo=PPOConfig(num_steps=20, num_minibatches=4, learning_rate=5e-3, gamma=0.97, clip_value=False, entropy_coef=0.0),
+        algorithms={
+            "pqn": AlgorithmPreset(
+                PQNConfig(num_steps=20, num_minibatches=8, learning_rate=1e-3, gamma=0.97, q_lambda=0.9),
+                num_envs=16,
+                total_steps=20_000,
+            )
+        },
     ),
     # A rollout is an episode, and a minibatch has whole ones, so gradients flow from the answer back to the cue.
     "WarpRecall-v0": Preset(
@@ -231,10 +251,19 @@ PRESETS: dict[str, Preset] = {
         num_envs=512,
         total_steps=1_000_000,
         ppo=PPOConfig(num_steps=64, num_minibatches=4, learning_rate=4e-3, clip_value=False, entropy_coef=0.0),
-        # With fewer worlds a rollout of a good policy holds hardly any fall, and values of both actions become alike.
+        # With fewer worlds a rollout of a good policy holds hardly any fall, and values of both actions become alike. A cart that
+        # drifts out of the track does so for a hundred steps, which long returns and many small steps of the optimiser learn.
         algorithms={
             "pqn": AlgorithmPreset(
-                PQNConfig(num_steps=32, num_minibatches=8, learning_rate=1e-3, epsilon_final=0.1, reward_scale=0.1),
+                PQNConfig(
+                    num_steps=32,
+                    num_epochs=4,
+                    num_minibatches=16,
+                    learning_rate=2.5e-4,
+                    q_lambda=0.9,
+                    epsilon_final=0.1,
+                    reward_scale=0.1,
+                ),
                 num_envs=128,
             )
         },
@@ -285,9 +314,10 @@ PRESETS: dict[str, Preset] = {
         ),
         network=NetworkConfig(log_std=1.0),
         algorithms={
-            "sac": _off_policy(SACConfig(**VALLEY, temperature=0.1, temperature_learning_rate=None), 64, 200_000),
-            "td3": _off_policy(TD3Config(**VALLEY, exploration_noise=0.5), 64, 200_000),
-            "ddpg": _off_policy(DDPGConfig(**VALLEY, exploration_noise=0.5), 64, 200_000),
+            # A fixed temperature of 0.1 pays more for a random walk of some hundred steps than the goal is worth.
+            "sac": _off_policy(SACConfig(**VALLEY, gamma=0.999, temperature=0.02), 64, 200_000),
+            "td3": _off_policy(TD3Config(**VALLEY, gamma=0.99, exploration_noise=0.5), 64, 200_000),
+            "ddpg": _off_policy(DDPGConfig(**VALLEY, gamma=0.99, exploration_noise=0.5), 64, 200_000),
         },
     ),
     # Zoo: 4 worlds, 1,024 steps, gamma 0.9, lambda 0.95, 10 epochs of 64 minibatches, rate 1e-3. In longer runs, and

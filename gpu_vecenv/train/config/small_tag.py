@@ -44,7 +44,7 @@ _TAG_OPTIONS: dict[str, Any] = {
 SMALL_CONTINUOUS_TAG = TrainConfig(
     "WarpTag-v0",
     num_envs=64,
-    total_steps=400_000,
+    total_steps=200_000,
     env_kwargs={**SMALL_TAG.env_kwargs, "continuous_actions": True},
     network=NetworkConfig((128, 128), "relu"),
     algorithm="sac",
@@ -55,7 +55,7 @@ SMALL_CONTINUOUS_TAG = TrainConfig(
 SMALL_CONTINUOUS_TAG_DDPG = dataclasses.replace(
     SMALL_CONTINUOUS_TAG, algorithm="ddpg", algorithms={"ddpg": DDPGConfig(**_TAG_OPTIONS, tau=0.005)}
 )
-"""The same game with DDPG."""
+"""The same game with DDPG, by which runners learn less."""
 
 SMALL_TAG_PQN = dataclasses.replace(
     SMALL_TAG,

@@ -26,7 +26,14 @@ from gpu_vecenv.train.policies.contract import Policy
 from gpu_vecenv.train.returns.choices import may_lack_choice
 from gpu_vecenv.train.returns.episodes import EpisodeStats
 from gpu_vecenv.train.runner.measure import piece_steps
-from gpu_vecenv.train.runner.run_state import learning_policies, make_policies, rows_of_policies, setup_of, store_demands
+from gpu_vecenv.train.runner.run_state import (
+    allocate_rollout,
+    learning_policies,
+    make_policies,
+    rows_of_policies,
+    setup_of,
+    store_demands,
+)
 from gpu_vecenv.train.storage.policy_rows import PolicyRows
 from gpu_vecenv.train.storage.replay import replay_bytes
 from gpu_vecenv.train.storage.rollout import Rollout
@@ -86,7 +93,7 @@ def training_needs(config: ResolvedConfig, layout: Layout, device: torch.device)
     learn = learning_policies(planned, config)
     options = {name: config.options_of(name) for name in learn}
     storage = {name: each.storage(layout.spec) for name, each in options.items()}
-    rollout = Rollout.allocate(planned, config.num_steps(learn), any(each.final_obs for each in storage.values()))
+    rollout = allocate_rollout(planned, config.num_steps(learn), storage)
     rows = rows_of_policies(planned, rollout, config.policy_map)
     policies = make_policies(rows, config, torch.device("cpu"))
     store_demands(rows, policies, storage)

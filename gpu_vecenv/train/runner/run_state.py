@@ -125,6 +125,12 @@ def _require_made(made: object, kind: type, part: str, algorithm: str) -> None:
         raise ConfigError(f"algorithm {algorithm!r}: expected {part}() to return {kind.__name__}, got {type(made).__name__}")
 
 
+def allocate_rollout(env: GpuVectorEnv, num_steps: int, storage: Mapping[str, Storage]) -> Rollout:
+    """Allocate the slabs of T steps, with what the algorithms of a run read; see ``Rollout.allocate()``."""
+    final = [demands for demands in storage.values() if demands.final_obs]
+    return Rollout.allocate(env, num_steps, bool(final), any(demands.next_masks for demands in final))
+
+
 def store_demands(rows: Mapping[str, PolicyRows], policies: Mapping[str, Policy], storage: Mapping[str, Storage]) -> None:
     """Give the samples of policies that learn the inputs of their critics and the final observations that algorithms read.
 
@@ -144,7 +150,7 @@ def store_demands(rows: Mapping[str, PolicyRows], policies: Mapping[str, Policy]
                 f"policy {name!r}: its critic reads the env's state, which is that of the next episode after a time limit; "
                 f"expected {demands.without_final_obs}"
             )
-        rows[name].with_final_obs, rows[name].with_last_mask = demands.final_obs, demands.last_mask
+        rows[name].with_final_obs, rows[name].with_next_masks = demands.final_obs, demands.next_masks
         rows[name].read_critic(sources)
 
 
@@ -196,7 +202,7 @@ class RunState:
         for name, each in options.items():
             each.require_samples(rows[name].num_samples, name)
         storage = {name: each.storage(env.env_spec) for name, each in options.items()}
-        self.rollout = rollout = Rollout.allocate(env, self.num_steps, any(each.final_obs for each in storage.values()))
+        self.rollout = rollout = allocate_rollout(env, self.num_steps, storage)
         self.rows = rows_of_policies(env, rollout, config.policy_map)
         by_gradients = [name for name, each in options.items() if each.needs_gradients]
         self.policies = make_policies(self.rows, config, device, networks, by_gradients)

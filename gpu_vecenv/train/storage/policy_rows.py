@@ -105,14 +105,15 @@ class PolicyRows:
         num_agents: agents in a world, of all policies.
         with_ids: True if samples have the numbers of agents, because the policy's network reads them.
         with_final_obs: True if samples have final observations, because the policy's algorithm reads them.
-        with_last_mask: True if samples have the masks after the last step in envs with flags of effect, too.
+        with_next_masks: True if samples have the masks after the last step in envs with flags of effect, too, and those of final
+            observations.
         states: states of the rows; None for a policy without a state.
         critic_sources: what the critic reads, see ``Policy.critic_sources``.
     """
 
     def __init__(self, spans: Sequence[AgentSpan], group: Group, rollout: Rollout, num_agents: int) -> None:
         self.spans, self.rollout = tuple(spans), rollout
-        self.num_agents, self.with_ids, self.with_final_obs, self.with_last_mask = num_agents, False, False, False
+        self.num_agents, self.with_ids, self.with_final_obs, self.with_next_masks = num_agents, False, False, False
         self.states: RowStates | None = None
         self.critic_sources: tuple[str, ...] = ()
         form: Form = "rows"
@@ -271,8 +272,9 @@ class PolicyRows:
         """Return what the policy learns from, after a rollout was collected."""
         rollout, spans = self.rollout, self.spans
         masks = self.masks()
-        for span in spans if self.with_last_mask else ():
+        for span in spans if self.with_next_masks else ():
             span.slabs.limit(rollout.num_steps)
+            span.slabs.limit_final()
 
         def of_policy(slab_of: str) -> Tensor:
             arrays = [span.by_world(getattr(span.slabs, slab_of), 1, span.group_rows) for span in spans]
@@ -290,6 +292,7 @@ class PolicyRows:
         obs = observed([span.slabs.obs for span in spans])
         assert obs is not None  # every span has observations
         mask = None if spans[0].slabs.mask is None else of_policy("mask")
+        with_final_mask = mask is not None and self.with_final_obs and self.with_next_masks
         choice = None
         if mask is not None and may_lack_choice(self.group):
             choice = have_choice(mask, tuple(self.group.limited_choices), masks.valid)
@@ -304,6 +307,7 @@ class PolicyRows:
             **masks._asdict(),
             mask=mask,
             final_obs=observed([span.slabs.final_obs for span in spans]) if self.with_final_obs else None,
+            final_mask=own("final_mask") if with_final_mask else None,
             env_reward=None if rollout.env_reward is None else self.gather(rollout.env_reward),
             agent=torch.cat(self.agents) if self.with_ids else None,
             all_valid=rollout.alive_next is None,

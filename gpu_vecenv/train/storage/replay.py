@@ -41,7 +41,7 @@ class Batch(NamedTuple):
     """float32 (b[, a]), the sum of gamma^i r_{t+i} over the m <= n steps up to the end of the episode."""
     next_inputs: Inputs
     """Inputs m steps later: final observations at a time limit that is bootstrapped, else those before step t + m. After an end
-    that is terminal they are zeros. Masks of final observations allow all choices, because the env gives none."""
+    that is terminal they are zeros, and masks allow all choices; so do masks of ends without ``Storage.next_masks``."""
     discount: Tensor
     """float32 (b[, a]), gamma^m; 0 where the end is terminal."""
     valid: Tensor

@@ -27,7 +27,7 @@ class Ring:
 
     Attributes:
         arrays: transitions, each (S + 1, B, ...): observations, final observations, ``action``, ``reward``, ``mask``, ``critic``,
-            and ``flags``, uint8, see ``kernels/learner/replay.h``.
+            ``final_mask`` and ``flags``, uint8, see ``kernels/learner/replay.h``.
         priority: float32 (S + 1, B); None without priorities.
         steps: int64 (), steps that were added.
         filled: int64 (), transitions that can be sampled.
@@ -164,7 +164,9 @@ class Ring:
         flags = {name: getattr(samples, name) for name in ("valid", "episode_end", "timed_out", "ended")}
         slabs = {**_parts(samples.obs, ""), "action": samples.action, "reward": samples.reward}
         slabs |= {name: slab for name in ("mask", "critic") if (slab := getattr(samples, name)) is not None}
-        slabs |= _parts(samples.final_obs, "final_") if self.bootstraps and samples.final_obs is not None else {}
+        if self.bootstraps and samples.final_obs is not None:
+            slabs |= _parts(samples.final_obs, "final_")
+            slabs |= {} if samples.final_mask is None else {"final_mask": samples.final_mask}
         if slabs.keys() | {"flags"} != self.arrays.keys():
             raise ShapeError(f"Replay.add: expected samples with {sorted(self.arrays)}, got {sorted(slabs)}.")
         for name, slab in {**slabs, **flags}.items():
@@ -210,5 +212,7 @@ def _arrays(rows: PolicyRows, slots: int, device: torch.device) -> Iterator[tupl
     yield "flags", array(agents, torch.uint8)
     if inputs.mask is not None:
         yield "mask", array(inputs.mask.shape[1:], torch.bool)
+        if rows.with_final_obs and rows.with_next_masks:
+            yield "final_mask", array(inputs.mask.shape[1:], torch.bool)
     if rows.critic_sources:
         yield "critic", array((sum(rows.sources[name] for name in rows.critic_sources),))

@@ -73,7 +73,8 @@ class Rollout:
 
     @classmethod
     def allocate(
-        cls, env: GpuVectorEnv, num_steps: int, with_final_obs: bool, device: torch.device | None = None
+        cls, env: GpuVectorEnv, num_steps: int, with_final_obs: bool, with_final_mask: bool = False,
+        device: torch.device | None = None,
     ) -> Rollout:
         """Allocate slabs.
 
@@ -81,6 +82,7 @@ class Rollout:
             env: vector env in the agents view, or one whose arrays are by role.
             num_steps: T.
             with_final_obs: also keep final observations.
+            with_final_mask: also keep the masks of final observations, where agents have masks.
             device: their device; None takes the env's. Slabs on the device "meta" have shapes and no memory.
         """
         device, num_rows = device or torch.device(env.device), env.num_worlds * env.num_agents
@@ -95,7 +97,8 @@ class Rollout:
 
         return cls(
             groups=tuple(
-                GroupSlabs.allocate(group, rows.stop - rows.start, num_steps, with_final_obs, device) for group, rows in groups
+                GroupSlabs.allocate(group, rows.stop - rows.start, num_steps, with_final_obs, with_final_mask, device)
+                for group, rows in groups
             ),
             reward=slab(torch.float32),
             terminated=slab(torch.bool),

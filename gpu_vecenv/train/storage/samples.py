@@ -51,9 +51,12 @@ class Samples:
     """bool (T, B[, a]), True where the time limit alone ended the episode, and the agent was alive; also where the limit is a
     rule of the game, ``EnvSpec.limit_is_rule``, whose end is terminal."""
     mask: Tensor | None = None
-    """bool (T + 1, B[, a], M); None without masks. In envs with flags of effect, step T is valid with ``Storage.last_mask``."""
+    """bool (T + 1, B[, a], M); None without masks. In envs with flags of effect, step T is valid with ``Storage.next_masks``."""
     final_obs: Observation | None = None
     """float32 (T, B, ...), valid where an episode ended; None if the policy's algorithm did not ask for it by ``Storage``."""
+    final_mask: Tensor | None = None
+    """bool (T, B[, a], M), ``mask`` of ``final_obs``, valid where an episode ended; None if one of the two is None, or without
+    ``Storage.next_masks``."""
     env_reward: Tensor | None = None
     """float32 (T, B[, a]), rewards before wrappers change them; None if they are ``reward``."""
     agent: Tensor | None = None
@@ -86,10 +89,11 @@ class Samples:
         Args:
             obs: observations of all steps, such as ``obs``; with ``final_obs`` the inputs of the critic are those of it.
             steps: S of them.
-            with_mask: also return masks.
+            with_mask: also return masks, with ``final_obs`` those of it.
             state: float32 (S, B[, a], *state_shape), states of the policy at these steps; None for a policy without a state.
         """
-        mask = self.mask[steps].flatten(0, 1) if with_mask and self.mask is not None else None
+        masks = self.final_mask if obs is self.final_obs else self.mask
+        mask = masks[steps].flatten(0, 1) if with_mask and masks is not None else None
         chosen = apply(obs, lambda x: x[steps].flatten(0, 1))
         once = (self.final_critic, self.final_present) if obs is self.final_obs else (self.critic, self.present)
         critic, present = (None if x is None else x[steps].flatten(0, 1) for x in once)

@@ -54,11 +54,20 @@ class GroupSlabs:
     """bool (T + 1, n, G), flags of effect of the env; None without."""
     env_mask: Tensor | None = None
     """bool (T + 1, n, masks of the env), as the env writes them; None without masks or without flags of effect."""
+    final_mask: Tensor | None = None
+    """bool (T, n, M), ``mask`` of ``final_obs``, valid where an episode ended; None if no algorithm reads it. The env writes it,
+    unless there are flags of effect; then ``limit_final()`` does."""
+    final_effects: Tensor | None = None
+    """bool (T, n, G), ``effects`` of ``final_obs``; None without ``final_mask`` or without flags of effect."""
+    env_final_mask: Tensor | None = None
+    """bool (T, n, masks of the env), ``env_mask`` of ``final_obs``; None without ``final_mask`` or without ``env_mask``."""
     limits: Limits | None = None
     """Writer of the masks of policies; None without flags of effect."""
 
     @classmethod
-    def allocate(cls, group: Group, num_rows: int, num_steps: int, with_final_obs: bool, device: torch.device) -> GroupSlabs:
+    def allocate(
+        cls, group: Group, num_rows: int, num_steps: int, with_final_obs: bool, with_final_mask: bool, device: torch.device
+    ) -> GroupSlabs:
         """Allocate zeros.
 
         Args:
@@ -66,6 +75,7 @@ class GroupSlabs:
             num_rows: n.
             num_steps: T.
             with_final_obs: also keep final observations.
+            with_final_mask: also keep the masks of final observations.
             device: device of the slabs.
         """
 
@@ -76,8 +86,8 @@ class GroupSlabs:
             shared = None if group.shared is None else slab(steps, num_rows // group.count, *group.shared.shape)
             return Observations(slab(steps, num_rows, *(group.observation.shape or ())), shared)
 
-        def flags(length: int, exists: object) -> Tensor | None:
-            return slab(num_steps + 1, num_rows, length, dtype=torch.bool) if exists else None
+        def flags(length: int, exists: object, extra: int = 1) -> Tensor | None:
+            return slab(num_steps + extra, num_rows, length, dtype=torch.bool) if exists else None
 
         action_type = torch.float32 if group.continuous else torch.int32
         return cls(
@@ -88,6 +98,9 @@ class GroupSlabs:
             final_obs=observations(num_steps) if with_final_obs else None,
             effects=flags(group.num_effects, group.effects),
             env_mask=flags(group.num_choices, group.effects and group.masked),
+            final_mask=flags(sum(group.limited_choices), with_final_mask and group.limited, 0),
+            final_effects=flags(group.num_effects, with_final_mask and group.effects, 0),
+            env_final_mask=flags(group.num_choices, with_final_mask and group.effects and group.masked, 0),
             limits=Limits(group, device) if group.effects else None,
         )
 
@@ -100,6 +113,14 @@ class GroupSlabs:
         """Write the masks of policies in a step, if there are flags of effect."""
         if self.limits is not None and self.mask is not None and self.effects is not None:
             self.limits.write(self.mask[step], None if self.env_mask is None else self.env_mask[step], self.effects[step])
+
+    def limit_final(self) -> None:
+        """Write the masks of policies at final observations, if there are flags of effect."""
+        if self.limits is not None and self.final_mask is not None and self.final_effects is not None:
+            arrays = (self.final_mask, self.env_final_mask, self.final_effects)
+            out, mask, effects = (None if x is None else x.flatten(0, 1) for x in arrays)
+            assert out is not None and effects is not None
+            self.limits.write(out, mask, effects)
 
     @property
     def written_mask(self) -> Tensor | None:
@@ -141,7 +162,11 @@ class GroupSlabs:
             return own_part if slabs.shared is None else {"shared": slabs.shared, "own": own_part}
 
         views: dict[str, Any] = {"obs": observations(self.obs)}
-        for name, flags in (("action_mask", self.written_mask), ("action_effects", self.effects)):
+        final_mask = self.final_mask if self.final_effects is None else self.env_final_mask
+        for name, flags in (
+            ("action_mask", self.written_mask), ("action_effects", self.effects), ("final_action_mask", final_mask),
+            ("final_action_effects", self.final_effects),
+        ):  # fmt: skip
             if flags is not None:
                 views[name] = rows(flags)
         if self.final_obs is not None:

@@ -119,7 +119,7 @@ class WrappedEnv:
         if not self._evaluates:
             self._write("reward", t, reward)
         slabs["terminated"][t], slabs["truncated"][t] = terminated, truncated
-        for name in ("agent_alive", "final_obs"):
+        for name in ("agent_alive", "final_obs", *(f"final_{name}" for name in OF_ACTIONS)):
             if name in slabs:
                 self._write(name, t, info[name])
         return obs, reward, terminated, truncated, info

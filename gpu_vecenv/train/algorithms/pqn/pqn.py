@@ -105,35 +105,29 @@ class PQN(Algorithm):
         ``R_t = r_t + gamma (lambda R_{t+1} + (1 - lambda) V(s_{t+1}))``, and ``R_T = V(s_T)`` after the last step. So
         ``A_t = R_t - V(s_t)`` obeys ``A_t = r_t + gamma V(s_{t+1}) - V(s_t) + gamma lambda A_{t+1}``, the recurrence of
         generalised advantage estimation, which ends with an episode.
-
-        The masks at a final observation are not known. In a policy with masks the step of a time limit is therefore not learned
-        from, and the episode counts as one that goes on after the step before, from V of the observation that is known.
         """
         config, teams = self.config, self.teams
         valid, ends, timed_out = (teams.united(x) for x in (samples.valid, samples.episode_end, samples.timed_out))
         goes_on = valid & ~ends
-        value = teams.united(self._values(samples, samples.obs, self.num_steps + 1, with_mask=True))
+        value = teams.united(self._values(samples, samples.obs, self.num_steps + 1))
         # V of a team is the sum over its agents in the game.
         value = teams.total(torch.where(torch.cat((valid, goes_on[-1:])), value, 0.0))
         reward = teams.total(torch.where(valid, teams.united(samples.reward), 0.0))
         reward = reward if config.reward_scale == 1.0 else reward * config.reward_scale
-        learned, limited, final_value = teams.any(valid), bool(self.policy.masked), None
-        cut = self.bootstraps and limited
-        if cut:
-            learned = learned & ~teams.any(timed_out)
-        elif self.bootstraps:
-            final = self._values(samples, cast(Observation, samples.final_obs), self.num_steps, with_mask=False)
+        learned, final_value = teams.any(valid), None
+        if self.bootstraps:
+            final = self._values(samples, cast(Observation, samples.final_obs), self.num_steps)
             final_value = teams.total(torch.where(timed_out, teams.united(final), 0.0))
         masks = TransitionMasks(learned, ~teams.any(goes_on), teams.any(timed_out), teams.any(teams.united(samples.ended)))
         target = gae(reward, value, final_value, masks, config.gamma, config.q_lambda).target
-        places = choose(learned.any(-1).flatten(), samples.all_valid and not cut)
+        places = choose(learned.any(-1).flatten(), samples.all_valid)
         return Targets(target.flatten(0, 1), learned.flatten(0, 1), valid.flatten(0, 1), places)
 
-    def _values(self, samples: Samples, obs: Observation, num_steps: int, with_mask: bool) -> Tensor:
+    def _values(self, samples: Samples, obs: Observation, num_steps: int) -> Tensor:
         """Return max_a Q(s, a) of observations of some steps, float32 (num_steps, B[, a])."""
         size = max(1, MAX_CHUNK_ROWS // samples.reward[0].numel())
         chunks = [slice(t, min(t + size, num_steps)) for t in range(0, num_steps, size)]
-        values = [self.policy.value(samples.steps(obs, steps, with_mask)) for steps in chunks]
+        values = [self.policy.value(samples.steps(obs, steps, with_mask=True)) for steps in chunks]
         return torch.cat(values).view(num_steps, *samples.reward.shape[1:])
 
     def _learn(self, samples: Samples, targets: Targets) -> Tensor:
