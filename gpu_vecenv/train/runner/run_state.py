@@ -114,15 +114,15 @@ def make_policies(
         policy_options = options.normalize_observations if make is None else options
         parts = (name, rows_of_policy.group, config.seed, network, policy_options, user_module, name in learn, world)
         policies[name] = (make or make_policy)(*parts)
-        _require_made(policies[name], Policy, "policy", config.algorithm_of(name))
+        _require_returned(policies[name], Policy, "policy", config.algorithm_of(name))
         rows_of_policy.keep_states(policies[name].state_shape)
     return {name: policy.to(device) for name, policy in policies.items()}
 
 
-def _require_made(made: object, kind: type, part: str, algorithm: str) -> None:
+def _require_returned(part_value: object, kind: type, part: str, algorithm: str) -> None:
     """Raise ConfigError unless a function of a registered algorithm has returned what it must."""
-    if not isinstance(made, kind):
-        raise ConfigError(f"algorithm {algorithm!r}: expected {part}() to return {kind.__name__}, got {type(made).__name__}")
+    if not isinstance(part_value, kind):
+        raise ConfigError(f"algorithm {algorithm!r}: expected {part}() to return {kind.__name__}, got {type(part_value).__name__}")
 
 
 def allocate_rollout(env: GpuVectorEnv, num_steps: int, storage: Mapping[str, Storage]) -> Rollout:
@@ -212,7 +212,7 @@ class RunState:
             each.require_samples(self.rows[name].num_samples, name)  # again, as a critic may have made them worlds
             setup = setup_of(config, name, self.rows[name], env.env_spec, device, shares_gpu)
             made = chosen[name].part("make")(self.policies[name], each, setup)
-            _require_made(made, Algorithm, "make", config.algorithm_of(name))
+            _require_returned(made, Algorithm, "make", config.algorithm_of(name))
             self.algorithms[name] = made
         reasons = {name: algorithm.not_fused for name, algorithm in self.algorithms.items() if wants_fused(config, device)}
         self.not_fused = {name: reason for name, reason in reasons.items() if reason}

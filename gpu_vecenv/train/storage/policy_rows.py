@@ -307,7 +307,7 @@ class PolicyRows:
             **masks._asdict(),
             mask=mask,
             final_obs=observed([span.slabs.final_obs for span in spans]) if self.with_final_obs else None,
-            final_mask=own("final_mask") if with_final_mask else None,
+            final_mask=of_policy("final_mask") if with_final_mask else None,
             env_reward=None if rollout.env_reward is None else self.gather(rollout.env_reward),
             agent=torch.cat(self.agents) if self.with_ids else None,
             all_valid=rollout.alive_next is None,
