@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from gpu_vecenv.cli.key_value import require_within
-from gpu_vecenv.train.config import TrainConfig
+from gpu_vecenv.train.config import AUTO, TrainConfig
 from gpu_vecenv.train.errors import RunsError
 from gpu_vecenv.train.run_folder.intervals import mean_interval
 from gpu_vecenv.train.run_folder.runs import holds_run, run_folders
+from gpu_vecenv.train.runner.auto_sizes import find_sizes
 from gpu_vecenv.train.runner.many import AT_ONCE, MAX_AT_ONCE, resume_many, train_many
 from gpu_vecenv.train.runner.one_of_many import RunResult
 
@@ -36,6 +37,8 @@ def train_seeds(config: TrainConfig, seeds: int, at_once: int | None) -> dict[st
         ConfigError: a number is out of range. For other errors see ``train_many()``.
     """
     require_within("--seeds", seeds, 1, MAX_SEEDS)
+    if config.num_envs == AUTO:  # once, so that all runs have the same sizes
+        config = find_sizes(config, at_once=min(seeds, _at_once(at_once))).config
     seeds_of_runs = range(config.seed, config.seed + seeds)
     configs = {f"seed-{seed}": dataclasses.replace(config, seed=seed, out=None) for seed in seeds_of_runs}
     return train_many(configs, config.out, at_once=_at_once(at_once))

@@ -17,7 +17,7 @@ from gpu_vecenv.cli.main import RUN_PARTS, missing_modules
 from gpu_vecenv.cli.run_options import LearningOptions, RunOptions, given_options, option_name, with_file
 from gpu_vecenv.errors import GpuVecenvError
 from gpu_vecenv.render.canvas import has_renderer
-from gpu_vecenv.train.config import TrainConfig
+from gpu_vecenv.train.config import AUTO, TrainConfig
 from gpu_vecenv.train.errors import ConfigError, UnfinishedError
 from gpu_vecenv.train.runner.many import AT_ONCE
 
@@ -77,7 +77,8 @@ def train(
     of_algorithm = str(given.get("algorithm", "")).rpartition(":")[0]
     if at_once is not None:
         raise ConfigError(f"--at-once: expected it with several runs, as by --seeds, got one run and {at_once}")
-    with Progress(sys.stdout, task="making the env, its kernels and the policies"):
+    finds_sizes = given.get("num_envs") == AUTO  # with a display of its own
+    with Progress(sys.stdout, quiet=finds_sizes, task="making the env, its kernels and the policies"):
         trainer = Trainer.resume(folder, **given) if resume else Trainer(TrainConfig.from_options(given))
     with contextlib.closing(trainer):
         trainer.train()

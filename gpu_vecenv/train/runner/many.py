@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gpu_vecenv.train.config import CONFIG_FILE, TrainConfig, import_env, resolve
+from gpu_vecenv.train.config import AUTO, CONFIG_FILE, TrainConfig, import_env, resolve
 from gpu_vecenv.train.config.checks import integer, require
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.run_folder.checkpoint import without_import
@@ -135,6 +135,8 @@ def _require(at_once: int, configs: Mapping[str, TrainConfig]) -> None:
     require(check.test(at_once), "at_once", check.expected, at_once)
     require(len(configs) > 0, "runs", "at least one", "none")
     for name, config in configs.items():
+        expected = "a number in one of several runs, such as that of find_sizes(config).config"
+        require(config.num_envs != AUTO, f"{name}: num_envs", expected, config.num_envs)
         require(config.wandb is None, f"{name}: wandb", "None with several runs in a process", config.wandb)
 
 
