@@ -88,26 +88,9 @@ def find_sizes(
             minibatches, or other options do not fit the env.
         OutOfMemoryError: not even the fewest worlds fit into memory.
     """
-    require(config.num_envs == AUTO, "find_sizes: num_envs", repr(AUTO), config.num_envs)
-    require(COUNT.test(at_once), "find_sizes: at_once", COUNT.expected, at_once)
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:  # set by torchrun; the processes would find different sizes
-        raise ConfigError(f"num_envs: expected a number in a run of several processes, got {AUTO!r}")
-    bounds = config.auto_sizes or AutoSizes()
-    named = dataclasses.replace(config, num_envs=None, auto_sizes=None)
-    resolved = resolve_new(named)
-
-    def config_of(sizes: Sizes) -> ResolvedConfig:
-        return resolve(with_sizes(named, resolved, sizes))
-
     started = time.monotonic()
-    probe = _probe(config_of, resolved, networks or {})
-    room = None if probe.free is None else int(MEMORY_SHARE * probe.free / at_once)
-
-    def needs(sizes: Sizes) -> int:
-        return sum(training_needs(config_of(sizes), probe.layout, probe.device).values())
-
-    grid = Grid(bounds, probe.reference, resolved.total_steps, needs, room)
-    measure = Trials(config_of, networks or {}, shares_gpu, clock)
+    plan = plan_search(config, networks, at_once, shares_gpu, clock)
+    bounds = plan.grid.bounds
     with Progress(sys.stdout, quiet, task="measuring sizes of the run") as progress:
 
         def report(trials: Sequence[Trial]) -> None:
@@ -115,12 +98,55 @@ def find_sizes(
             done = min(1.0, (time.monotonic() - started) / bounds.seconds)
             progress.show(done, f"{len(trials)} sizes tried  {best:,.0f} steps/s")
 
-        search = Search(grid, measure, bounds.seconds - (time.monotonic() - started), time.monotonic, report)
+        left = bounds.seconds - (time.monotonic() - started)
+        search = Search(plan.grid, plan.measure, left, time.monotonic, report)
         sizes = search.run()
-    found = FoundSizes(with_sizes(named, resolved, sizes), sizes, _table(search, sizes, probe, time.monotonic() - started))
+    found = FoundSizes(plan.config_of(sizes), sizes, _table(search, sizes, plan.device, time.monotonic() - started))
     if not quiet:
         print_sizes(found.table)
     return found
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a search works on."""
+
+    grid: Grid
+    """Sizes that may be tried."""
+    measure: Trials
+    """Measures some."""
+    config_of: Callable[[Sizes], TrainConfig]
+    """Options of the run with some sizes."""
+    device: torch.device
+    """Device of the run."""
+
+
+def plan_search(
+    config: TrainConfig,
+    networks: Mapping[str, nn.Module] | None = None,
+    at_once: int = 1,
+    shares_gpu: bool = False,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Plan:
+    """Return the sizes that ``find_sizes()`` may try, and what measures them; arguments and errors are its own."""
+    require(config.num_envs == AUTO, "find_sizes: num_envs", repr(AUTO), config.num_envs)
+    require(COUNT.test(at_once), "find_sizes: at_once", COUNT.expected, at_once)
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:  # set by torchrun; the processes would find different sizes
+        raise ConfigError(f"num_envs: expected a number in a run of several processes, got {AUTO!r}")
+    named = dataclasses.replace(config, num_envs=None, auto_sizes=None)
+    resolved = resolve_new(named)
+
+    def config_of(sizes: Sizes) -> TrainConfig:
+        return with_sizes(named, resolved, sizes)
+
+    def needs(sizes: Sizes) -> int:
+        return sum(training_needs(resolve(config_of(sizes)), layout, device).values())
+
+    layout, device, reference = _probe(resolved, config_of, networks or {})
+    free = TorchMemory(str(device)).free_bytes()
+    room = None if free is None else int(MEMORY_SHARE * free / at_once)
+    grid = Grid(config.auto_sizes or AutoSizes(), reference, resolved.total_steps, needs, room)
+    return Plan(grid, Trials(lambda sizes: resolve(config_of(sizes)), networks or {}, shares_gpu, clock), config_of, device)
 
 
 def with_sizes(config: TrainConfig, resolved: ResolvedConfig, sizes: Sizes) -> TrainConfig:
@@ -132,18 +158,10 @@ def with_sizes(config: TrainConfig, resolved: ResolvedConfig, sizes: Sizes) -> T
     return dataclasses.replace(config, num_envs=sizes.num_envs, **group)
 
 
-@dataclass(frozen=True)
-class _Probe:
-    """What is known of a run before its sizes."""
-
-    layout: Layout
-    device: torch.device
-    free: int | None
-    reference: Reference
-
-
-def _probe(config_of: Callable[[Sizes], ResolvedConfig], resolved: ResolvedConfig, networks: Mapping[str, nn.Module]) -> _Probe:
-    """Make the run with one world, which checks its options, and return what it tells.
+def _probe(
+    resolved: ResolvedConfig, config_of: Callable[[Sizes], TrainConfig], networks: Mapping[str, nn.Module]
+) -> tuple[Layout, torch.device, Reference]:
+    """Make the run with one world, which checks its options, and return layout and device of its env, and the reference.
 
     Raises:
         ConfigError: see ``find_sizes()``.
@@ -151,7 +169,7 @@ def _probe(config_of: Callable[[Sizes], ResolvedConfig], resolved: ResolvedConfi
     _require_one_algorithm(resolved)
     name, usual = resolved.algorithm, preset_of(resolved.env_id).of(resolved.algorithm)
     options = resolved.ppo if name == "ppo" else resolved.algorithms[name]
-    small = config_of(Sizes(1, options.num_steps, 1))
+    small = resolve(config_of(Sizes(1, options.num_steps, 1)))
     with torch.random.fork_rng(devices=[]), contextlib.closing(make_env(small)) as env:
         device = torch.device(env.device)
         require_gpu(small, device)
@@ -160,7 +178,7 @@ def _probe(config_of: Callable[[Sizes], ResolvedConfig], resolved: ResolvedConfi
         layout, remember = env.layout, any(parts.policies[policy].state_shape for policy in learning)
     horizon = math.inf if remember else max(_horizon(each) for each in learning.values())
     sizes = Sizes(usual.num_envs, options.num_steps, options.num_minibatches)
-    return _Probe(layout, device, TorchMemory(str(device)).free_bytes(), Reference(sizes, usual.total_steps, horizon))
+    return layout, device, Reference(sizes, usual.total_steps, horizon)
 
 
 def _horizon(options: Any) -> float:
@@ -190,7 +208,7 @@ def _require_one_algorithm(resolved: ResolvedConfig) -> None:
             raise ConfigError(f"policies[{policy!r}]: expected no num_minibatches with num_envs={AUTO!r}, which finds them")
 
 
-def _table(search: Search, sizes: Sizes, probe: _Probe, seconds: float) -> dict[str, Any]:
+def _table(search: Search, sizes: Sizes, device: torch.device, seconds: float) -> dict[str, Any]:
     """Return what was measured, in numbers and text."""
     grid = search.grid
 
@@ -209,13 +227,13 @@ def _table(search: Search, sizes: Sizes, probe: _Probe, seconds: float) -> dict[
     late = f", {search.skipped} left out for lack of time" if search.skipped else ""
     took = f"num_envs={sizes.num_envs}, num_steps={sizes.num_steps}, num_minibatches={sizes.num_minibatches}"
     return {
-        "device": str(probe.device),
+        "device": str(device),
         "total_steps": grid.total_steps,
         "min_updates": grid.bounds.min_updates,
         "room_bytes": grid.room,
         "seconds": seconds,
         "skipped": search.skipped,
-        "reference": probe.reference.sizes._asdict(),
+        "reference": grid.reference.sizes._asdict(),
         "chosen": sizes._asdict(),
         "rows": [row(trial) for trial in search.trials],
         "text": f"took {took}: {len(search.trials)} sizes tried in {seconds:.1f} s{late}; {limits}",
