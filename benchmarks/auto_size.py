@@ -169,7 +169,8 @@ def main() -> None:
     options = parser.parse_args()
     recorded = json.loads(options.out.read_text()) if options.out.exists() else {"benchmark": "auto_size", "devices": {}}
     kept = recorded["devices"].get(options.device, {"cases": {}, "learning": {}})
-    row = {"machine": machine(options.device), "cases": kept["cases"], "learning": kept["learning"]}
+    facts = kept["machine"] if options.only_learning else machine(options.device)
+    row = {"machine": facts, "cases": kept["cases"], "learning": kept["learning"]}
     recorded["devices"][options.device] = row
     for env_id in options.envs:
         if not options.only_learning:
