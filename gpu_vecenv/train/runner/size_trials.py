@@ -6,6 +6,7 @@ import contextlib
 import copy
 import gc
 import math
+import statistics
 import time
 from collections.abc import Callable, Mapping
 
@@ -52,7 +53,7 @@ class Trials:
             clock: clock of the iterations, in seconds.
         """
         self._config_of, self._networks, self._shares_gpu, self._clock = config_of, networks, shares_gpu, clock
-        self._warm_up, self._set_up_s = 1, 0.0
+        self._warm_up, self._set_up_s = 1, list[float]()
         self._slowdown = 1.0  # seconds that pass in one of the clock
 
     def __call__(self, sizes: Sizes) -> float:
@@ -69,9 +70,13 @@ class Trials:
                 torch.cuda.empty_cache()
 
     def seconds(self, iteration: float) -> float:
-        """Return the seconds of a trial; making a run is assumed to take as long as the longest so far."""
+        """Return the seconds of a trial; making a run is assumed to take the median of the trials so far.
+
+        The first trial may compile kernels, which later ones find in the cache.
+        """
         samples = min(MAX_SAMPLES, math.ceil(TRIAL_S / iteration)) * max(iteration, SAMPLE_S)
-        return self._set_up_s + (iteration * (self._warm_up + 1) + samples) * self._slowdown
+        set_up = statistics.median(self._set_up_s) if self._set_up_s else 0.0
+        return set_up + (iteration * (self._warm_up + 1) + samples) * self._slowdown
 
     def _iteration_seconds(self, config: ResolvedConfig) -> float:
         """Make a run, and return the seconds of one of its iterations."""
@@ -85,17 +90,18 @@ class Trials:
             pipeline = Pipeline(parts, make_executor(config, env, quiet=True), IN_FLIGHT if on_gpu else 1)
             self._warm_up = WARM_UP + 2 if on_gpu else 1  # the capture, and a replay
             iterate = _Iterations(pipeline, self._clock)
-            made, before = time.perf_counter(), self._clock()
-            self._set_up_s = max(self._set_up_s, made - started)
             iterate(self._warm_up)
+            warm, before = time.perf_counter(), self._clock()
             seconds = iterate(1)
+            usual = self._warm_up * (time.perf_counter() - warm)
+            self._set_up_s.append(max(0.0, warm - started - usual))
             count = max(1, round(SAMPLE_S / max(seconds, 1e-6)))
             samples = [] if count > 1 else [seconds]  # one iteration alone leaves a GPU's queue empty
             spent = sum(samples)
             while len(samples) < MAX_SAMPLES and (not samples or spent < TRIAL_S):
                 samples.append(iterate(count))
                 spent += samples[-1] * count
-            self._slowdown = max(self._slowdown, (time.perf_counter() - made) / max(self._clock() - before, 1e-6))
+            self._slowdown = max(self._slowdown, (time.perf_counter() - warm) / max(self._clock() - before, 1e-6))
             return min(samples)
 
 
