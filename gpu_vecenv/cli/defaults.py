@@ -89,8 +89,15 @@ def policy_fields() -> str:
 
 
 def auto_sizes_fields() -> str:
-    """Return a line for each field of ``auto_sizes``: name, description and default."""
-    return "\n".join(f"{f.name}: {docs(AutoSizes)[f.name]} (default: {f.default})" for f in dataclasses.fields(AutoSizes))
+    """Return a line for each field of ``auto_sizes``: form, description and default."""
+
+    def line(field: dataclasses.Field[Any]) -> str:
+        text = docs(AutoSizes)[field.name].replace("None: ", "Without it: ")
+        if field.default is None:
+            return f"{field.name}=(LEAST,MOST): {text}"
+        return f"{field.name}: {text} (default: {field.default})"
+
+    return "\n".join(map(line, dataclasses.fields(AutoSizes)))
 
 
 def _get(value: AlgorithmPreset, path: tuple[str, ...]) -> Any:

@@ -36,7 +36,7 @@ def option_name(field: str) -> str:
 class RunOptions:
     """Other options of a run than ``LearningOptions``. None and empty stand for options that are not given."""
 
-    num_envs: Annotated[int | Literal["auto"] | None, run_option("num_envs", "{INT,auto}")] = None
+    num_envs: Annotated[int | Literal["auto"] | None, run_option("num_envs", "INT|auto")] = None
     auto_sizes: Annotated[
         Settings, run_option("auto_sizes", "KEY=VALUE ...", "", f"By name:\n{auto_sizes_fields()}\n")
     ] = ()

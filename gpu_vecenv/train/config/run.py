@@ -139,7 +139,7 @@ class TrainConfig:
     algorithms: dict[str, Any] = field(default_factory=dict)
     """Options of other algorithms than PPO by name, such as ``{"evolution": EvolutionConfig()}``; others are those of presets."""
     auto_sizes: AutoSizes | None = None
-    """Bounds of the search for ``num_envs="auto"``; None: those of ``AutoSizes()``."""
+    """Bounds of the search for ``num_envs="auto"``; without them those of ``AutoSizes()``."""
     executor: InitVar[Any] = None
 
     def __post_init__(self, executor: object) -> None:
