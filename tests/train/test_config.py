@@ -224,7 +224,7 @@ def test_numbers_in_files_are_numbers(tmp_path, number):
         (lambda: PPOConfig(entropy_coef=10**400), "entropy_coef: expected a number, got 1000"),
         (lambda: NetworkConfig((True,)), "hidden_sizes: expected a tuple of integers"),
         (lambda: TrainConfig("A", num_envs=True), "num_envs: expected an integer from 1 to 2147483647, 'auto' or None, got True"),
-        (lambda: TrainConfig("A", num_envs=10**12), "num_envs: expected an integer from 1 to 2147483647, 'auto' or None, got 100"),
+        (lambda: TrainConfig("A", num_envs=10**12), "num_envs: expected an integer from 1 to 2147483647, .*, got 100"),
         (lambda: TrainConfig(5), "env_id: expected a registered id, such as .* got 5"),
         (lambda: TrainConfig("a:b:c"), "env_id: expected a registered id, such as .* got 'a:b:c'"),
         (lambda: TrainConfig("A", seed=-1), r"seed: expected an integer from 0 to 2\*\*64 - 1, got -1"),
