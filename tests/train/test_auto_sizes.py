@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import weakref
 
 import numpy as np
 import pytest
@@ -197,14 +198,19 @@ def test_a_trial_steps_as_a_run_does(auto, monkeypatch):
     assert launched == list(range(len(launched))) and len(launched) >= 2
 
 
-def test_a_trial_without_memory_leaves_arrays_to_nobody(auto, monkeypatch):
+def test_a_trial_that_runs_out_of_memory_frees_its_arrays(auto, monkeypatch):
+    arrays = []
+
     def fail(*arguments):
+        array = torch.zeros(3)
+        arrays.append(weakref.ref(array))
         raise MemoryError("too much")
 
     monkeypatch.setattr(size_trials, "RunState", fail)
     trials = size_trials.Trials(lambda sizes: resolve(dataclasses.replace(auto, num_envs=4, auto_sizes=None)), {})
-    with pytest.raises(OutOfMemoryError, match="too much"):
+    with pytest.raises(OutOfMemoryError, match="too much") as caught:
         trials(Sizes(4, 10, 3))
+    assert caught.value.__context__ is not None and [array() for array in arrays] == [None]
 
 
 def test_memory_that_runs_share_limits_the_sizes(auto, rates, monkeypatch):
@@ -289,3 +295,20 @@ def test_a_checkpoint_with_auto_is_damaged(config, tmp_path):
 
     with pytest.raises(CheckpointError, match="num_envs auto"):
         saved_config(tmp_path / "other.pt", state)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("kernels", ["auto", "torch"])
+def test_the_search_leaves_no_memory_on_a_gpu_and_the_bits_of_named_sizes(kernels):
+    bounds = AutoSizes(num_envs=(32, 512), num_steps=(16, 32), num_minibatches=(1, 4), min_updates=20, seconds=60)
+    config = TrainConfig("WarpCartPole-v1", "auto", 1_000_000, device="cuda:0", kernels=kernels, auto_sizes=bounds)
+    find_sizes(config, quiet=True)  # kernels and libraries keep memory from their first use on
+    before = torch.cuda.memory_allocated()
+    found = find_sizes(config, quiet=True)
+    assert torch.cuda.memory_allocated() <= before + 2**26  # a workspace of cuBLAS for another stream
+    assert all(row["steps_per_second"] > 0 for row in found.table["rows"])
+    searched = Trainer(config, quiet=True)
+    named = Trainer(searched.found_sizes.config, quiet=True)
+    searched.train(5), named.train(5)
+    assert equal(weights(searched), weights(named))
+    searched.close(), named.close()

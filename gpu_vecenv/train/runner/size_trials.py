@@ -8,12 +8,14 @@ import gc
 import math
 import statistics
 import time
+import traceback
 from collections.abc import Callable, Mapping
 
 import torch
 from torch import nn
 
 from gpu_vecenv.backend.host_memory import is_out_of_memory
+from gpu_vecenv.backend.select import choose_device
 from gpu_vecenv.errors import OutOfMemoryError
 from gpu_vecenv.train.config import ResolvedConfig
 from gpu_vecenv.train.runner.build import make_env
@@ -54,6 +56,7 @@ class Trials:
         """
         self._config_of, self._networks, self._shares_gpu, self._clock = config_of, networks, shares_gpu, clock
         self._warm_up, self._set_up_s = 1, list[float]()
+        self._stream: torch.cuda.Stream | None = None
         self._slowdown = 1.0  # seconds that pass in one of the clock
 
     def __call__(self, sizes: Sizes) -> float:
@@ -61,9 +64,10 @@ class Trials:
         try:
             return sizes.batch / self._iteration_seconds(self._config_of(sizes))
         except (MemoryError, RuntimeError) as error:
-            if isinstance(error, OutOfMemoryError) or not is_out_of_memory(error):
+            if not is_out_of_memory(error):
                 raise
-            raise OutOfMemoryError(str(error)) from None  # the traceback would keep the arrays of the trial
+            traceback.clear_frames(error.__traceback__)  # their local variables are the arrays of the trial
+            raise OutOfMemoryError(str(error)) from None
         finally:
             gc.collect()
             if torch.cuda.is_initialized():
@@ -78,12 +82,19 @@ class Trials:
         set_up = statistics.median(self._set_up_s) if self._set_up_s else 0.0
         return set_up + (iteration * (self._warm_up + 1) + samples) * self._slowdown
 
+    def _on_stream(self, config: ResolvedConfig) -> contextlib.AbstractContextManager[object]:
+        """Make one stream current for all trials, because cuBLAS keeps a workspace for each stream that it has seen."""
+        name = choose_device(config.device)
+        if name != "cpu" and self._stream is None:
+            self._stream = torch.cuda.Stream(name)
+        return torch.cuda.stream(self._stream)
+
     def _iteration_seconds(self, config: ResolvedConfig) -> float:
         """Make a run, and return the seconds of one of its iterations."""
         started = time.perf_counter()
         # Networks of users may draw from torch's generator; the run draws as it would without a search.
         kept = torch.random.fork_rng(devices=[])
-        with kept, contextlib.closing(make_env(config)) as env, torch_threads(config.threads):
+        with kept, self._on_stream(config), contextlib.closing(make_env(config)) as env, torch_threads(config.threads):
             parts = RunState(env, config, copy.deepcopy(dict(self._networks)), self._shares_gpu)
             parts.collector.reset(config.seed)
             on_gpu = env.device != "cpu"

@@ -99,7 +99,7 @@ class Trainer:
         with close_on_error(self):
             if resumed is None:
                 require_effects(config)
-                config = self._with_sizes(config, networks, shares_gpu)
+                config, self.found_sizes = self._with_sizes(config, networks, shares_gpu)
             elif resumed.folder is not None:
                 self._resources.callback(resumed.folder.close)
             self._build(config, networks, shares_gpu, is_new=resumed is None)
@@ -153,14 +153,16 @@ class Trainer:
             options: dict[str, Any] = {"callbacks": callbacks, "sinks": sinks, "networks": networks, "shares_gpu": shares_gpu}
             return cls(resumed.config, quiet, **options, resumed=resumed)
 
-    def _with_sizes(self, config: TrainConfig, networks: Mapping[str, nn.Module] | None, shares_gpu: bool) -> TrainConfig:
-        """Return the options of a new run with numbers for ``num_envs="auto"``."""
+    def _with_sizes(
+        self, config: TrainConfig, networks: Mapping[str, nn.Module] | None, shares_gpu: bool
+    ) -> tuple[TrainConfig, FoundSizes | None]:
+        """Return the options of a new run with numbers for ``num_envs="auto"``, and what the search for them found."""
         if config.num_envs != AUTO:
-            return config
+            return config, None
         if config.out is not None:
             require_no_run(Path(config.out))  # before the search, which takes seconds
-        self.found_sizes = find_sizes(config, self.quiet, networks=networks, shares_gpu=shares_gpu)
-        return self.found_sizes.config
+        found = find_sizes(config, self.quiet, networks=networks, shares_gpu=shares_gpu)
+        return found.config, found
 
     def _build(self, config: TrainConfig, networks: Mapping[str, nn.Module] | None, shares_gpu: bool, is_new: bool) -> None:
         resolved = resolve_new(config)  # a resumed run names no module, or one that is imported
