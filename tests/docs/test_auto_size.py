@@ -1,8 +1,11 @@
 """The tables of sizes that are found, and the script that measures them."""
 
 import json
+import math
 import sys
 from pathlib import Path
+
+import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
@@ -80,3 +83,20 @@ def test_the_sweep_measures_all_sizes_that_fit_and_end_in_time():
     plan = Plan(Grid(), Measure(), None, None)
     assert auto_size.sweep(plan, longest=1.0) == [(Sizes(1, 1, 1), 10.0), (Sizes(4, 1, 1), 160.0)]
     assert auto_size.sweep(plan, longest=0.3) == [(Sizes(1, 1, 1), 10.0)]
+
+
+def test_sizes_found_learn_as_the_preset_within_the_margin_or_not():
+    spread = [0.0, 1.0, -1.0, 0.5, -0.5]
+    runs = {"preset": [{"a": 100 + x} for x in spread], "found": [{"a": 90 + x} for x in spread]}
+    (within,), (beyond,) = (auto_size.compare(runs, {"a": random}).values() for random in (20.0, 80.0))
+    assert within["margin"] == 16.0 and beyond["margin"] == 4.0
+    assert within["holds"] and not beyond["holds"]
+    half = 1.860 * math.sqrt(2 * 0.625 / 5)  # Student's t at 95 % with 8 degrees of freedom
+    assert within["difference_at_least"] == pytest.approx(-10 - half, abs=1e-3)
+
+
+def test_runs_that_all_have_the_highest_return_are_alike():
+    runs = {name: [{"a": 500.0}] * 3 for name in ("preset", "found")}
+    assert auto_size.compare(runs, {"a": 20.0})["a"] == {
+        "random": 20.0, "preset": 500.0, "found": 500.0, "margin": 96.0, "difference_at_least": 0.0, "holds": True,
+    }  # fmt: skip

@@ -79,10 +79,9 @@ def block() -> str:
     text += "\n`156 x 32, 1`: 156 worlds, rollouts of 32 steps, one minibatch. "
     if learned := learning_rows(results):
         header = ["device", "environment", "role", "sizes", "random play", "preset", "found", "difference, at least", "margin"]
-        text += (
-            "Mean returns on fresh worlds, of Tag against random opponents, after the steps of the preset; the difference of\n"
-        )
-        text += "the sizes found from the preset is that or more with 95 % confidence:\n\n" + table(header, learned)
+        text += "Mean returns on\nfresh worlds, of Tag against random opponents, after the steps of the preset, for the sizes "
+        text += "found after those of the row. The\ndifference of the sizes found from the preset is the number of its column "
+        text += "or more, with 95 % confidence:\n\n" + table(header, learned)
     return f"{text}\nMeasured with `python benchmarks/auto_size.py` on {'; '.join(machines)}.\n"
 
 
