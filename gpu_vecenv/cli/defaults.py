@@ -11,7 +11,7 @@ from typing import Any
 
 import tyro
 
-from gpu_vecenv.train.config import PRESETS, AlgorithmPreset, NetworkConfig, PolicyConfig, Preset, TrainConfig
+from gpu_vecenv.train.config import PRESETS, AlgorithmPreset, AutoSizes, NetworkConfig, PolicyConfig, Preset, TrainConfig
 from gpu_vecenv.train.config.algorithms import ALGORITHMS
 from gpu_vecenv.train.config.presets import OF_RUN
 
@@ -86,6 +86,18 @@ def policy_fields() -> str:
     """Return a line for each field of an entry of ``policies``: name and description."""
     ends = {"ppo": ".FIELD", "network": ".FIELD"}
     return "\n".join(f"NAME.{field}{ends.get(field, '')}: {text}" for field, text in docs(PolicyConfig).items())
+
+
+def auto_sizes_fields() -> str:
+    """Return a line for each field of ``auto_sizes``: form, description and default."""
+
+    def line(field: dataclasses.Field[Any]) -> str:
+        text = docs(AutoSizes)[field.name].replace("None: ", "Without it: ")
+        if field.default is None:
+            return f"{field.name}=(LEAST,MOST): {text}"
+        return f"{field.name}: {text} (default: {field.default})"
+
+    return "\n".join(map(line, dataclasses.fields(AutoSizes)))
 
 
 def _get(value: AlgorithmPreset, path: tuple[str, ...]) -> Any:

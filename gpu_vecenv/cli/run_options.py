@@ -6,9 +6,18 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from gpu_vecenv.cli.defaults import built_in, by_env, env_params, network_fields, options_of, policy_fields, run_option
+from gpu_vecenv.cli.defaults import (
+    auto_sizes_fields,
+    built_in,
+    by_env,
+    env_params,
+    network_fields,
+    options_of,
+    policy_fields,
+    run_option,
+)
 from gpu_vecenv.cli.key_value import Settings, parse_settings
 from gpu_vecenv.train.config import import_env, read_yaml
 from gpu_vecenv.train.config.algorithms import ALGORITHMS
@@ -27,7 +36,10 @@ def option_name(field: str) -> str:
 class RunOptions:
     """Other options of a run than ``LearningOptions``. None and empty stand for options that are not given."""
 
-    num_envs: Annotated[int | None, run_option("num_envs", "INT")] = None
+    num_envs: Annotated[int | Literal["auto"] | None, run_option("num_envs", "INT|auto")] = None
+    auto_sizes: Annotated[
+        Settings, run_option("auto_sizes", "KEY=VALUE ...", "", f"By name:\n{auto_sizes_fields()}\n")
+    ] = ()
     total_steps: Annotated[int | None, run_option("total_steps", "INT")] = None
     seed: Annotated[int | None, run_option("seed", "INT")] = None
     device: Annotated[str | None, run_option("device", "STR", "auto; with --resume the run's")] = None
@@ -87,7 +99,7 @@ def given_options(*groups: RunOptions | LearningOptions) -> dict[str, Any]:
         ConfigError: a word has another form than its option, or a name is given twice.
     """
     options = {name: value for group in groups for name, value in vars(group).items() if value not in (None, ())}
-    for name in ("env_kwargs", "policy_map", "policies", "load_policies", "algorithms", "ppo", "network"):
+    for name in ("env_kwargs", "auto_sizes", "policy_map", "policies", "load_policies", "algorithms", "ppo", "network"):
         if name in options:
             options[name] = parse_settings(options[name], option_name(name))
     for name in ("policy_map", "load_policies"):  # their values are names, even 7 and None

@@ -17,7 +17,7 @@ from gpu_vecenv.cli.main import RUN_PARTS, missing_modules
 from gpu_vecenv.cli.run_options import LearningOptions, RunOptions, given_options, option_name, with_file
 from gpu_vecenv.errors import GpuVecenvError
 from gpu_vecenv.render.canvas import has_renderer
-from gpu_vecenv.train.config import TrainConfig
+from gpu_vecenv.train.config import AUTO, TrainConfig
 from gpu_vecenv.train.errors import ConfigError, UnfinishedError
 from gpu_vecenv.train.runner.many import AT_ONCE
 
@@ -35,6 +35,7 @@ def train(
     resume: bool = False,
     seeds: Annotated[int | None, help_option("one run in the folder itself", "INT")] = None,
     at_once: Annotated[int | None, help_option(str(AT_ONCE), "INT")] = None,
+    devices: Annotated[Settings, help_option("that of --device", "DEVICE ...")] = (),
     modules: Annotated[Settings, help_option("none", "MODULE ...")] = (),
     options: Annotated[RunOptions, tyro.conf.arg(name="")] = RunOptions(),  # noqa: B008  (frozen)
     learning: Annotated[LearningOptions, tyro.conf.arg(name="")] = LearningOptions(),  # noqa: B008
@@ -50,7 +51,8 @@ def train(
             --threads and --modules may be given.
         seeds: train this number of runs side by side, with the seeds --seed, --seed + 1 and so on, in folders seed-0, seed-1 and
             so on of --out. --resume continues all runs of a folder, without --seeds.
-        at_once: with --seeds: most runs at a time, 1 to 32; each has memory of its own.
+        at_once: with --seeds: most runs at a time, 1 to 32, with --devices on each of them; each has memory of its own.
+        devices: with --seeds: devices that the runs take in turn, such as cuda:0 cuda:1.
         modules: modules that register the run's algorithms, networks and env, to import first.
         options: options of the run.
         learning: options of its policies and of how they learn.
@@ -65,7 +67,7 @@ def train(
     if resume:
         folder = _resumed_folder(env_id, config, seeds, settings)
         if many.holds_runs(folder):
-            return _finish(folder, many.resume_seeds(folder, settings, at_once), left_out)
+            return _finish(folder, many.resume_seeds(folder, settings, at_once, devices), left_out)
     else:
         settings = with_file(settings if env_id is None else {"env_id": env_id, **settings}, config)
         if not settings.get("env_id"):
@@ -73,11 +75,14 @@ def train(
         if settings.get("out") is None:
             settings["out"] = f"runs/{settings['env_id']}"
         if seeds is not None:
-            return _finish(settings["out"], many.train_seeds(TrainConfig.from_options(settings), seeds, at_once), left_out)
+            results = many.train_seeds(TrainConfig.from_options(settings), seeds, at_once, devices)
+            return _finish(settings["out"], results, left_out)
     of_algorithm = str(settings.get("algorithm", "")).rpartition(":")[0]
-    if at_once is not None:
-        raise ConfigError(f"--at-once: expected it with several runs, as by --seeds, got one run and {at_once}")
-    with Progress(sys.stdout, task="making the env, its kernels and the policies"):
+    for option, value in (("--at-once", at_once), ("--devices", " ".join(devices) or None)):
+        if value is not None:
+            raise ConfigError(f"{option}: expected it with several runs, as by --seeds, got one run and {value}")
+    finds_sizes = settings.get("num_envs") == AUTO  # with a display of its own
+    with Progress(sys.stdout, quiet=finds_sizes, task="making the env, its kernels and the policies"):
         trainer = Trainer.resume(folder, **settings) if resume else Trainer(TrainConfig.from_options(settings))
     with contextlib.closing(trainer):
         trainer.train()

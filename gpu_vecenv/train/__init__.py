@@ -14,6 +14,7 @@ with collector_paused():
     from gpu_vecenv.train.config import (
         AlgorithmConfig,
         AlgorithmPreset,
+        AutoSizes,
         DDPGConfig,
         NetworkConfig,
         PolicyConfig,
@@ -46,6 +47,7 @@ with collector_paused():
     from gpu_vecenv.train.run_folder.checkpoint import load_checkpoint, require_same_form
     from gpu_vecenv.train.run_folder.plot import plot_curves
     from gpu_vecenv.train.run_folder.shown import Run
+    from gpu_vecenv.train.runner.auto_sizes import FoundSizes, find_sizes
     from gpu_vecenv.train.runner.callbacks import Callback
     from gpu_vecenv.train.runner.evaluation import evaluate, play
     from gpu_vecenv.train.runner.export import export_policy
@@ -60,6 +62,7 @@ __all__ = [
     "Algorithm",
     "AlgorithmConfig",
     "AlgorithmPreset",
+    "AutoSizes",
     "Batch",
     "Callback",
     "CallbackError",
@@ -68,6 +71,7 @@ __all__ = [
     "DDPGConfig",
     "Draw",
     "Evaluation",
+    "FoundSizes",
     "Inputs",
     "MaskedAdam",
     "MetricsError",
@@ -99,6 +103,7 @@ __all__ = [
     "bootstraps",
     "evaluate",
     "export_policy",
+    "find_sizes",
     "load_checkpoint",
     "play",
     "plot_curves",

@@ -1,10 +1,11 @@
 """Options of a run, and presets of them.
 
 Reading order: ``run``, ``algorithms``, ``ppo``, ``pqn``, ``off_policy``, ``sac``, ``td3``, ``network``, ``policy``,
-``presets``, ``checks``, ``text``.
+``presets``, ``auto_sizes``, ``checks``, ``text``.
 """
 
 from gpu_vecenv.train.config.algorithms import AlgorithmConfig, Storage, bootstraps, register_algorithm
+from gpu_vecenv.train.config.auto_sizes import AUTO, AutoSizes
 from gpu_vecenv.train.config.checks import from_options, require_threads
 from gpu_vecenv.train.config.network import NetworkConfig
 from gpu_vecenv.train.config.policy import PolicyConfig
@@ -23,6 +24,7 @@ from gpu_vecenv.train.config.small_tag import (
 from gpu_vecenv.train.config.td3 import DDPGConfig, TD3Config
 
 __all__ = [
+    "AUTO",
     "CONFIG_FILE",
     "PRESETS",
     "SMALL_CONTINUOUS_TAG",
@@ -32,6 +34,7 @@ __all__ = [
     "SMALL_TAG_PQN",
     "AlgorithmConfig",
     "AlgorithmPreset",
+    "AutoSizes",
     "DDPGConfig",
     "NetworkConfig",
     "PPOConfig",

@@ -20,6 +20,7 @@ from gpu_vecenv.train.config.algorithms import (
     require_no_fields,
     with_changes,
 )
+from gpu_vecenv.train.config.auto_sizes import AUTO, AutoSizes
 from gpu_vecenv.train.config.checks import (
     COUNT,
     FLAG,
@@ -61,8 +62,9 @@ class TrainConfig:
 
     env_id: str
     """Registered Gymnasium id, such as ``WarpTag-v0``."""
-    num_envs: int | None = None
-    """Number of worlds."""
+    num_envs: int | Literal["auto"] | None = None
+    """Number of worlds. ``auto`` measures numbers of worlds, lengths of rollouts and numbers of minibatches before the run, and
+    takes the fastest ones that fit; see ``find_sizes()``."""
     total_steps: int | None = None
     """Steps of the run, summed over worlds; rounded up to whole rollouts."""
     seed: int = 0
@@ -136,6 +138,8 @@ class TrainConfig:
     """Registered name of the algorithm that updates the policies; ``policies`` may name another one for each."""
     algorithms: dict[str, Any] = field(default_factory=dict)
     """Options of other algorithms than PPO by name, such as ``{"evolution": EvolutionConfig()}``; others are those of presets."""
+    auto_sizes: AutoSizes | None = None
+    """Bounds of the search for ``num_envs="auto"``; without them those of ``AutoSizes()``."""
     executor: InitVar[Any] = None
 
     def __post_init__(self, executor: object) -> None:
@@ -147,6 +151,8 @@ class TrainConfig:
         periodic = [name for name in ("stop_at", "patience", "best_of") if getattr(self, name) is not None]
         if periodic and self.evaluation_interval is None:
             raise ConfigError(f"{periodic[0]}: expected an evaluation_interval with it, got None")
+        if self.auto_sizes is not None and self.num_envs != AUTO:
+            raise ConfigError(f"auto_sizes: expected num_envs={AUTO!r} with it, got {self.num_envs}")
         require_no_fields(self, self.algorithms)
         checked = {name: checked_options(name, options) for name, options in self.algorithms.items()}
         object.__setattr__(self, "algorithms", checked)
@@ -297,6 +303,8 @@ class TrainConfig:
         if isinstance(network := built.get("network"), Mapping):
             usual = preset.of(str(built.get("algorithm", cls.algorithm))).network
             built["network"] = from_options(NetworkConfig, {**vars(usual), **network})
+        if isinstance(bounds := built.get("auto_sizes"), Mapping):
+            built["auto_sizes"] = from_options(AutoSizes, bounds)
         if isinstance(ppo := built.get("ppo"), Mapping):
             built["ppo"] = from_options(PPOConfig, {**vars(preset.ppo), **ppo})
         if isinstance(groups := built.get("algorithms"), Mapping):
@@ -359,7 +367,11 @@ def _instance(kind: type) -> Check:
 
 _CHECKS: Mapping[str, Check] = {
     "env_id": Check(_is_env_id, "a registered id, such as WarpTag-v0 or module:Env-v0"),
-    "num_envs": COUNT.or_none(),
+    "num_envs": Check(
+        lambda value: value is None or COUNT.test(value) or (isinstance(value, str) and value == AUTO),
+        f"{COUNT.expected}, {AUTO!r} or None",
+    ),
+    "auto_sizes": _instance(AutoSizes).or_none(),
     "total_steps": LONG_COUNT.or_none(),
     "seed": integer(0, MAX_SEED)._replace(expected="an integer from 0 to 2**64 - 1"),
     "device": Check(is_name, "auto, cpu, cuda or cuda:N"),
@@ -417,7 +429,12 @@ def resolve(config: TrainConfig) -> ResolvedConfig:
     """Return ``config`` with what it leaves out: values of presets, and ``schedule_steps`` from ``total_steps``.
 
     Worlds, steps, networks and starts are those of the run's algorithm, options those of each algorithm.
+
+    Raises:
+        ConfigError: the sizes are still to be found.
     """
+    if config.num_envs == AUTO:
+        raise ConfigError(f"num_envs: expected a number here, got {AUTO!r}; find_sizes(config).config has one")
     preset = preset_of(config.env_id)
     of_algorithm = preset.of(config.algorithm)
     filled = {**vars(config), **{name: getattr(of_algorithm, name) for name in OF_RUN if getattr(config, name) is None}}

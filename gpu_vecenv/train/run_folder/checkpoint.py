@@ -15,7 +15,7 @@ import torch
 
 from gpu_vecenv.errors import CompileError, DeviceError
 from gpu_vecenv.spec.validation import abbreviated, describe
-from gpu_vecenv.train.config import TrainConfig
+from gpu_vecenv.train.config import AUTO, TrainConfig
 from gpu_vecenv.train.errors import CheckpointError
 from gpu_vecenv.train.run_folder.checkpoint_file import OTHER_VERSION, read_checkpoint, reason, verified_content
 from gpu_vecenv.train.run_folder.checkpoints import CHECKPOINT_FOLDER, OLD_NAME, numbered
@@ -108,7 +108,7 @@ def saved_config(path: str | Path, state: dict[str, Any]) -> TrainConfig:
     networks = [() if config.network is None else config.network.hidden_sizes]
     networks += [policy_config.network.get("hidden_sizes", ()) for policy_config in config.policies.values()]
     sizes = max(networks, key=_weights)
-    if (config.num_envs or 1) > rows or _weights(sizes) > max(weights, FREE_WEIGHTS):
+    if config.num_envs == AUTO or (config.num_envs or 1) > rows or _weights(sizes) > max(weights, FREE_WEIGHTS):
         raise CheckpointError(
             f"{path}: expected options that fit the state, got num_envs {config.num_envs} and hidden_sizes {sizes} "
             f"with the state of {rows} rows and {weights} weights"

@@ -122,13 +122,22 @@ def lock_run_folder(path: Path, resumed_from: Path | None = None) -> RunFolder:
     """
     folder = RunFolder(path)
     same_run = resumed_from is not None and path.resolve() in (resumed_from.resolve().parent, run_of(resumed_from.resolve()))
-    if not same_run and ((path / METRICS_FILE).exists() or has_checkpoint(path)):
-        folder.close()
+    if not same_run:
+        try:
+            require_no_run(path)
+        except RunExistsError:
+            folder.close()
+            raise
+    return folder
+
+
+def require_no_run(path: Path) -> None:
+    """Raise RunExistsError if a folder holds a run."""
+    if (path / METRICS_FILE).exists() or has_checkpoint(path):
         raise RunExistsError(
             f"{path}: expected a new folder, got one with a run in it: continue the run with --resume (Trainer.resume), "
             "or choose another --out"
         )
-    return folder
 
 
 def _lock(descriptor: int, path: Path) -> None:

@@ -10,12 +10,11 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import sys
-from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gpu_vecenv.train.config import CONFIG_FILE, TrainConfig, import_env, resolve
+from gpu_vecenv.train.config import AUTO, CONFIG_FILE, TrainConfig, import_env, resolve
 from gpu_vecenv.train.config.checks import integer, require
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.run_folder.checkpoint import without_import
@@ -29,12 +28,10 @@ from gpu_vecenv.train.runner.interrupt import StopRequest
 from gpu_vecenv.train.runner.one_of_many import OneOfMany, RunResult, Streams, describe
 from gpu_vecenv.train.runner.resumed import changed
 from gpu_vecenv.train.runner.trainer import Trainer
+from gpu_vecenv.train.runner.waiting import MAX_AT_ONCE, Waiting, require_devices, spread
 
 AT_ONCE = 16
 """Default of ``at_once``."""
-
-MAX_AT_ONCE = 32
-"""Most runs at a time: torch has this many CUDA streams of a device, and each run needs its own."""
 
 
 def train_many(
@@ -44,6 +41,7 @@ def train_many(
     at_once: int = AT_ONCE,
     quiet: bool = False,
     callbacks: Sequence[Callback] = (),
+    devices: Sequence[str] | None = None,
 ) -> dict[str, RunResult]:
     """Train several runs side by side; each has the results of ``Trainer(config).train()``, to the last bit.
 
@@ -53,18 +51,20 @@ def train_many(
     Args:
         configs: options of each run by its name. They may differ in all: seed, hyperparameters, network, env, device.
         out: folder in which each run has a folder of its name; None writes no files. The options have no ``out`` of their own.
-        at_once: most runs at a time, 1 to 32; another begins when one is over. Memory grows with this number, because each run
-            has arrays of its own.
+        at_once: most runs at a time, 1 to 32, with ``devices`` on each of them; another begins when one is over. Memory grows
+            with this number, because each run has arrays of its own.
         quiet: print nothing.
         callbacks: objects whose methods the trainers of all runs call.
+        devices: devices of this host that the runs take in turn, in the order of ``configs``: the first run the first device. The
+            options then name none. None: each run has its own ``device``.
 
     Returns:
         The result of each run by its name.
 
     Raises:
         CallbackError: see ``Trainer``.
-        ConfigError: there is no run, a name cannot be that of a folder, options have an ``out`` or send to Weights & Biases, or
-            ``at_once`` is out of range.
+        ConfigError: there is no run, a name cannot be that of a folder, options have an ``out`` or send to Weights & Biases,
+            ``at_once`` is out of range, or ``devices`` names none or has options with a device beside it.
         RunExistsError: ``out`` holds a run or runs.
         RunLockedError: another trainer has locked ``out``.
         OSError: ``out`` cannot be made or written.
@@ -79,16 +79,23 @@ def train_many(
     for name, config in configs.items():
         require(isinstance(name, str), "train_many: name of a run", "a str", name)
         require(isinstance(config, TrainConfig), f"train_many: {name}", "a TrainConfig", config)
-    _require(at_once, configs)
+    _require(at_once, configs, devices)
     callbacks = checked_callbacks(callbacks)
     for name, config in configs.items():
         require(config.out is None, f"{name}: out", "None, because train_many(out=...) holds all runs", config.out)
+        require(devices is None or config.device == "auto", f"{name}: device", "'auto' with devices", config.device)
         import_env(config.env_id)
+    if devices is not None:
+        configs = {
+            name: dataclasses.replace(config, device=spread(number, devices))
+            for number, (name, config) in enumerate(configs.items())
+        }
+    queues = 1 if devices is None else len(devices)
     if out is None:
-        return _train([_new(name, config, callbacks) for name, config in configs.items()], at_once, quiet, new=True)
+        return _train([_new(name, config, callbacks) for name, config in configs.items()], at_once, queues, quiet, new=True)
     placed = {name: dataclasses.replace(config, out=str(Path(out) / name)) for name, config in configs.items()}
     with contextlib.closing(lock_new_runs(Path(out), configs)):
-        return _train([_new(name, config, callbacks) for name, config in placed.items()], at_once, quiet, new=True)
+        return _train([_new(name, config, callbacks) for name, config in placed.items()], at_once, queues, quiet, new=True)
 
 
 def resume_many(
@@ -97,6 +104,7 @@ def resume_many(
     at_once: int = AT_ONCE,
     quiet: bool = False,
     callbacks: Sequence[Callback] = (),
+    devices: Sequence[str] | None = None,
     **changes: Any,
 ) -> dict[str, RunResult]:
     """Go on with the runs in a folder of ``train_many()``, each as ``Trainer.resume()`` does; runs that waited begin.
@@ -106,6 +114,7 @@ def resume_many(
         at_once: see ``train_many()``.
         quiet: print nothing.
         callbacks: see ``train_many()``.
+        devices: see ``train_many()``, in the order of the folders; None: each run goes on where it was.
         **changes: options to change in all runs, such as ``total_steps``.
 
     Returns:
@@ -115,26 +124,38 @@ def resume_many(
         CallbackError: see ``Trainer``.
         CheckpointError: the env of a run that waits is in a module that is not imported.
         ConfigError: the folder holds no runs, the options of a run are damaged, ``changes`` has an ``out``, an option that a run
-            keeps or a value out of range, or ``at_once`` is out of range.
+            keeps or a value out of range, ``at_once`` is out of range, or ``devices`` names none or has a ``device`` beside it.
         RunLockedError: another trainer has locked the folder.
         OSError: the folder cannot be read or written.
     """
     callbacks = checked_callbacks(callbacks)
     require("out" not in changes, "resume_many: out", "none, because runs stay in their folders", changes.get("out"))
+    require(devices is None or "device" not in changes, "resume_many: device", "none with devices", changes.get("device"))
     if not run_folders(folder):
         raise ConfigError(f"{folder}: expected a folder of runs, such as {Path(folder) / 'seed-0'}, got none")
     with contextlib.closing(RunFolder(Path(folder))):
-        runs = [_resumed_run(path, callbacks, changes) for path in run_folders(folder)]
-        _require(at_once, {run.name: run.result.config for run in runs})
-        return _train(runs, at_once, quiet, new=False)
+        _require_spread(at_once, devices)
+        on = [{} if devices is None else {"device": spread(number, devices)} for number in range(len(run_folders(folder)))]
+        runs = [_resumed_run(path, callbacks, {**changes, **here}) for path, here in zip(run_folders(folder), on, strict=True)]
+        _require(at_once, {run.name: run.result.config for run in runs}, devices)
+        return _train(runs, at_once, 1 if devices is None else len(devices), quiet, new=False)
 
 
-def _require(at_once: int, configs: Mapping[str, TrainConfig]) -> None:
-    """Raise ConfigError for what several runs cannot have."""
+def _require_spread(at_once: int, devices: Sequence[str] | None) -> None:
+    """Raise ConfigError for numbers and devices that several runs cannot have."""
     check = integer(1, MAX_AT_ONCE)
     require(check.test(at_once), "at_once", check.expected, at_once)
+    if devices is not None:
+        require_devices(devices, at_once)
+
+
+def _require(at_once: int, configs: Mapping[str, TrainConfig], devices: Sequence[str] | None) -> None:
+    """Raise ConfigError for what several runs cannot have."""
+    _require_spread(at_once, devices)
     require(len(configs) > 0, "runs", "at least one", "none")
     for name, config in configs.items():
+        expected = "a number in one of several runs, such as that of find_sizes(config).config"
+        require(config.num_envs != AUTO, f"{name}: num_envs", expected, config.num_envs)
         require(config.wandb is None, f"{name}: wandb", "None with several runs in a process", config.wandb)
 
 
@@ -150,20 +171,23 @@ def _resumed_run(path: Path, callbacks: Sequence[Callback], changes: dict[str, A
     return OneOfMany(path.name, config, lambda: Trainer.resume(path, quiet=True, callbacks=callbacks, shares_gpu=True, **changes))
 
 
-def _train(runs: Sequence[OneOfMany], at_once: int, quiet: bool, new: bool) -> dict[str, RunResult]:
+def _train(runs: Sequence[OneOfMany], at_once: int, queues: int, quiet: bool, new: bool) -> dict[str, RunResult]:
     """Train runs.
 
     Args:
         runs: the runs.
-        at_once: most runs at a time.
+        at_once: most runs of a queue at a time.
+        queues: number of queues, which the runs take in turn: one for each device that they are spread over.
         quiet: print nothing.
         new: the runs are new: an error that prevents the first one is raised, and the options of those that wait are written, so
             that ``resume_many()`` finds them.
     """
-    waiting, active, streams, said = deque(runs), list[OneOfMany](), Streams(), set[str]()
+    waiting, active, streams, said = Waiting(runs, queues, at_once), list[OneOfMany](), Streams(), set[str]()
     display = RunsTerminal({run.name: resolve(run.result.config).total_steps for run in runs}, sys.stdout, quiet)
     if not quiet:
-        say(f"{len(runs)} runs of {', '.join({run.result.config.env_id: None for run in runs})}, at most {at_once} at a time")
+        where = f" on each of {queues} devices" if queues > 1 else ""
+        envs = ", ".join({run.result.config.env_id: None for run in runs})
+        say(f"{len(runs)} runs of {envs}, at most {at_once} at a time{where}")
 
     def report(run: OneOfMany, texts: Iterable[str]) -> None:
         """Print what was not printed for another run."""
@@ -181,8 +205,7 @@ def _train(runs: Sequence[OneOfMany], at_once: int, quiet: bool, new: bool) -> d
         while active or (waiting and stop.received is None):
             # At most one run begins each time the host goes through the runs, so that the device has work of the others
             # meanwhile.
-            if waiting and len(active) < at_once and stop.received is None:
-                run = waiting.popleft()
+            if stop.received is None and (run := waiting.take(active)) is not None:
                 undo.callback(run.close)
                 if run.begin(streams, stop):
                     active.append(run)

@@ -119,10 +119,11 @@ def make_policies(
     return {name: policy.to(device) for name, policy in policies.items()}
 
 
-def _require_returned(part_value: object, kind: type, part: str, algorithm: str) -> None:
+def _require_returned(value: object, kind: type, function: str, algorithm: str) -> None:
     """Raise ConfigError unless a function of a registered algorithm has returned what it must."""
-    if not isinstance(part_value, kind):
-        raise ConfigError(f"algorithm {algorithm!r}: expected {part}() to return {kind.__name__}, got {type(part_value).__name__}")
+    if not isinstance(value, kind):
+        got = type(value).__name__
+        raise ConfigError(f"algorithm {algorithm!r}: expected {function}() to return {kind.__name__}, got {got}")
 
 
 def allocate_rollout(env: GpuVectorEnv, num_steps: int, storage: Mapping[str, Storage]) -> Rollout:

@@ -14,20 +14,21 @@ from torch import nn
 
 from gpu_vecenv.backend.memory import TorchMemory
 from gpu_vecenv.errors import SequenceError
-from gpu_vecenv.train.config import ResolvedConfig, TrainConfig, resolve, resolve_new
+from gpu_vecenv.train.config import AUTO, ResolvedConfig, TrainConfig, resolve, resolve_new
 from gpu_vecenv.train.config.checks import MAX_LONG, checked, integer, is_name, require
 from gpu_vecenv.train.config.presets import preset_of
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.run_folder.best import BestReturn
 from gpu_vecenv.train.run_folder.checkpoint import saved_config
 from gpu_vecenv.train.run_folder.checkpoint_file import require_content, save_checkpoint
-from gpu_vecenv.train.run_folder.folder import lock_run_folder
+from gpu_vecenv.train.run_folder.folder import lock_run_folder, require_no_run
 from gpu_vecenv.train.run_folder.logger import Logger
 from gpu_vecenv.train.run_folder.metrics import METRICS_FILE
 from gpu_vecenv.train.run_folder.run_files import RunFiles
 from gpu_vecenv.train.run_folder.sink import Sink
 from gpu_vecenv.train.run_folder.terminal import say
 from gpu_vecenv.train.run_folder.weights_and_biases import require_wandb
+from gpu_vecenv.train.runner.auto_sizes import FoundSizes, find_sizes
 from gpu_vecenv.train.runner.build import close_on_error, load_policy, make_env
 from gpu_vecenv.train.runner.callbacks import Callback, checked_callbacks, checked_sinks, reason_to_stop
 from gpu_vecenv.train.runner.effects import require_effects, require_parts, require_read, require_used
@@ -48,6 +49,9 @@ class Trainer:
 
     A trainer with ``config.out`` locks that folder until ``close()`` is called or the trainer is deleted. No other trainer can
     write to a locked folder.
+
+    Attributes:
+        found_sizes: what the search for ``num_envs="auto"`` found; None without one.
 
     Example::
 
@@ -88,12 +92,14 @@ class Trainer:
         """
         self.quiet, self.callbacks, self._sinks = quiet, checked_callbacks(callbacks), checked_sinks(sinks)
         require_wandb(config.wandb)
+        self.found_sizes: FoundSizes | None = None
         self._resources = contextlib.ExitStack()
         for sink in self._sinks:
             self._resources.callback(sink.close)
         with close_on_error(self):
             if resumed is None:
                 require_effects(config)
+                config, self.found_sizes = self._with_sizes(config, networks, shares_gpu)
             elif resumed.folder is not None:
                 self._resources.callback(resumed.folder.close)
             self._build(config, networks, shares_gpu, is_new=resumed is None)
@@ -107,6 +113,8 @@ class Trainer:
                 if self._folder is not None:
                     self._resources.callback(self._folder.close)
             self._files = None if self._folder is None else RunFiles(self._folder, self.config)
+            if self._folder is not None and self.found_sizes is not None:
+                self.found_sizes.save(self._folder.path)
 
     @classmethod
     def resume(
@@ -144,6 +152,17 @@ class Trainer:
         with resumed_run(path, changes) as resumed:
             options: dict[str, Any] = {"callbacks": callbacks, "sinks": sinks, "networks": networks, "shares_gpu": shares_gpu}
             return cls(resumed.config, quiet, **options, resumed=resumed)
+
+    def _with_sizes(
+        self, config: TrainConfig, networks: Mapping[str, nn.Module] | None, shares_gpu: bool
+    ) -> tuple[TrainConfig, FoundSizes | None]:
+        """Return the options of a new run with numbers for ``num_envs="auto"``, and what the search for them found."""
+        if config.num_envs != AUTO:
+            return config, None
+        if config.out is not None:
+            require_no_run(Path(config.out))  # before the search, which takes seconds
+        found = find_sizes(config, self.quiet, networks=networks, shares_gpu=shares_gpu)
+        return found.config, found
 
     def _build(self, config: TrainConfig, networks: Mapping[str, nn.Module] | None, shares_gpu: bool, is_new: bool) -> None:
         resolved = resolve_new(config)  # a resumed run names no module, or one that is imported
