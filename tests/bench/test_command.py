@@ -30,6 +30,7 @@ def run(tmp_path, *words):
     return json.loads(out.read_text())
 
 
+@pytest.mark.slow
 def test_the_file_holds_the_command_the_machine_and_a_row_for_every_path(tmp_path, capsys):
     made = run(tmp_path, "--envs", "cartpole", "--sizes", "4", "--modes", "env", "inference", "training")
     assert made["machine"]["device"] == "cpu" and made["machine"]["commit"]

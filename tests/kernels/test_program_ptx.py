@@ -69,6 +69,7 @@ def test_every_program_is_tested():
     assert tuple(KERNELS) == PROGRAMS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.kernel.stem)
 def test_programs_compile_for_every_architecture_without_inexact_instructions(program, arch):

@@ -128,6 +128,7 @@ def entries(make, sizes):
     return ["gv_adam", *gradient, "gv_reduce", *(["gv_weight_sums"] if sizes.split else [])]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arch", [pytest.param(80, marks=pytest.mark.slow), 90])
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 @pytest.mark.parametrize("make", [update_program, act_program])
@@ -149,6 +150,7 @@ def test_kernels_of_a_gru_compile_for_cuda_without_local_memory(sizes, arch):
     assert sorted(found) == ["gv_adam", "gv_gru_act", "gv_gru_gradient", "gv_gru_sums", "gv_reduce", "gv_walk"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 def test_kernels_write_nothing_before_they_have_waited(sizes):
     program = update_program(sizes)
