@@ -1,4 +1,4 @@
-"""Writes tables of docs/training-speed.md: recurrent PPO, SAC, TD3 and PQN beside other libraries; ``--check`` tells staleness."""
+"""Writes the tables of docs/training-speed.md that have other libraries beside the learners; ``--check`` tells staleness."""
 
 from __future__ import annotations
 
