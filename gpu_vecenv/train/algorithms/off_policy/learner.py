@@ -18,7 +18,9 @@ from gpu_vecenv.train.algorithms.noise import Noise
 from gpu_vecenv.train.algorithms.off_policy.batch import Minibatch
 from gpu_vecenv.train.algorithms.off_policy.critics import Critics
 from gpu_vecenv.train.algorithms.off_policy.heads import make_head
+from gpu_vecenv.train.algorithms.shared_gradient import SharedGradient
 from gpu_vecenv.train.config.off_policy import OffPolicyConfig
+from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.policies.actor import ActorPolicy
 from gpu_vecenv.train.policies.contract import Acted, Actor, Draw, Inputs
 from gpu_vecenv.train.policies.random import RandomPolicy
@@ -69,6 +71,8 @@ class OffPolicy(Algorithm):
     """Names of the numbers that gradient steps return."""
     num_normals: int
     """Normal numbers of a gradient step for each number of an action."""
+    sums_over_processes = True
+    of_worlds = ("replay", "noise", "seen")
 
     def __init__(self, policy: ActorPolicy, options: OffPolicyConfig, setup: Setup, count: int, inputs: int, outputs: int):
         """Make the buffer, and the critics with their targets.
@@ -82,12 +86,14 @@ class OffPolicy(Algorithm):
             outputs: values that a critic returns.
         """
         self.policy, self.options, self.schedule_steps, device = policy, options, setup.schedule_steps, setup.device
+        self.processes = setup.processes
+        size, batch_size = (of_process(name, getattr(options, name), setup) for name in ("replay_size", "batch_size"))
         self.replay = Replay(
-            setup.rows, options.replay_size, options.batch_size, options.gamma, setup.seed, device, options.n_steps,
-            options.priority_exponent,
+            setup.rows, size, batch_size, options.gamma, setup.seed_of_process, device, options.n_steps,
+            options.priority_exponent, self.processes,
         )  # fmt: skip
-        self.num_rows = options.batch_size * math.prod(setup.rows.shape[1:])
-        self.noise = Noise(setup.seed, max(1, self.num_normals) * self.num_rows * options.gradient_steps, device)
+        self.num_rows = batch_size * math.prod(setup.rows.shape[1:])
+        self.noise = Noise(setup.seed_of_process, max(1, self.num_normals) * self.num_rows * options.gradient_steps, device)
         self.head = make_head(options, device)
         shape = (count, inputs, outputs * self.head.outputs, setup.network, setup.seed, device)
         self.critics, self.targets = Critics(*shape), Critics(*shape).requires_grad_(False)
@@ -95,6 +101,9 @@ class OffPolicy(Algorithm):
             "actor": self.adam(policy.parameters(), options.actor_learning_rate),
             "critics": self.adam(self.critics.parameters(), options.critic_learning_rate),
         }
+        self.shared = {} if self.processes is None else {
+            name: SharedGradient(adam.parameters, self.processes) for name, adam in self.adams.items()
+        }  # fmt: skip
         self.random = RandomPolicy(setup.rows.group).to(device)
         self.seen = torch.zeros((), dtype=torch.int64, device=device)
         self.begun, self.gate = torch.zeros(2, dtype=torch.bool, device=device).unbind()
@@ -128,9 +137,9 @@ class OffPolicy(Algorithm):
         """See ``Algorithm.update()``."""
         with torch.no_grad():
             self.replay.add(samples)
-            new = samples.valid.sum()
+            new, filled = self._total(samples.valid.sum()), self._total(self.replay.filled.clone())
             self.seen += new
-            torch.logical_and(self.seen >= self.options.learning_starts, self.replay.filled > 0, out=self.gate)
+            torch.logical_and(self.seen >= self.options.learning_starts, filled > 0, out=self.gate)
             self.begun |= self.gate
             noise = self._normals()
         self.taken = []
@@ -138,22 +147,27 @@ class OffPolicy(Algorithm):
         with torch.no_grad():
             means = [torch.stack([each[name] for each in metrics if name in each]).mean() for name in self.terms]
             steps = torch.stack(self.taken).sum()
-            data = self.options.gradient_steps * self.num_rows / torch.where(new > 0, new, math.nan)
+            rows = self.num_rows * (1 if self.processes is None else self.processes.count)
+            data = self.options.gradient_steps * rows / torch.where(new > 0, new, math.nan)
             learned = torch.where(self.gate, torch.stack([*means, data]), math.nan)  # NaN stands for no value
-            counts = (self.replay.filled, learned[-1], steps, self.gate * len(self.taken) - steps)
+            counts = (filled, learned[-1], steps, self.gate * len(self.taken) - steps)
             return torch.cat((learned[:-1], torch.stack([x.float() for x in counts])))
 
     def _sampled_step(self, step: int, noise: Tensor, scalars: tuple[Tensor, ...]) -> dict[str, Tensor]:
         """Sample a batch, take a gradient step, and set the priorities of the batch."""
         with torch.no_grad():
             batch = self.replay.sample(*scalars)
-            rows = Minibatch.of(self.policy, batch)
+            rows = Minibatch.of(self.policy, batch, self.processes)
         metrics, error = self.gradient_step(step, rows, noise)
         if self.options.priority_exponent is not None and error is not None:
             valid = batch.valid.flatten(1) if batch.valid.dim() > 1 else batch.valid.unsqueeze(1)
             errors = torch.where(valid, error.detach().view(valid.shape), 0.0)
             self.replay.set_priorities(batch, errors.sum(1) / valid.sum(1).clamp(min=1))
         return metrics
+
+    def _total(self, number: Tensor) -> Tensor:
+        """Return the sum over processes of a number, whose tensor is overwritten."""
+        return number if self.processes is None else self.processes.sum(number)
 
     @abstractmethod
     def gradient_step(self, step: int, batch: Minibatch, noise: Tensor) -> tuple[dict[str, Tensor], Tensor | None]:
@@ -169,14 +183,26 @@ class OffPolicy(Algorithm):
             priorities it may be None.
         """
 
-    def learn(self, name: str, loss: Tensor) -> None:
-        """Take a step of an optimiser along the gradient of a loss, if steps are wanted and the gradient is finite."""
+    def learn(self, name: str, loss: Tensor) -> Tensor:
+        """Take a step of an optimiser along the gradient of a loss, if steps are wanted and the gradient is finite.
+
+        Args:
+            name: name of the optimiser.
+            loss: the loss; of several processes the part of this one.
+
+        Returns:
+            The loss of all processes, without a gradient.
+        """
         adam = self.adams[name]
         gradients = torch.autograd.grad(loss * gradient_scale(loss.device), adam.parameters)
         for parameter, gradient in zip(adam.parameters, gradients, strict=True):
             parameter.grad = gradient
+        whole = loss.detach()
+        if name in self.shared:
+            whole = self.shared[name].add_up(whole.view(1)).view(())
         self.taken.append(adam.step(self.gate)[1])
         adam.zero_grad()
+        return whole
 
     def learn_critics(
         self, inputs: Tensor, target: Tensor, weight: Tensor, factor: float
@@ -194,11 +220,14 @@ class OffPolicy(Algorithm):
         """
         outputs = self.critics(inputs)
         loss = factor * (self.head.loss(outputs, target) @ weight).sum()
-        self.learn("critics", loss)
+        whole = self.learn("critics", loss)
         with torch.no_grad():
-            value = (self.head.mean(outputs) @ weight).mean() / weight.sum()
+            value, weights = (self.head.mean(outputs) @ weight).mean(), weight.sum()
+            if self.processes is not None:
+                value, weights = self.processes.sum(torch.stack((value, weights))).unbind()
+            value = value / weights
             error = None if self.options.priority_exponent is None else self.head.error(outputs, target)
-            return {"critic_loss": loss.detach(), "q": value}, error
+            return {"critic_loss": whole, "q": value}, error
 
     def _normals(self) -> Tensor:
         """Return the normal numbers of an update, float32 (G, num_normals, R, k)."""
@@ -244,3 +273,15 @@ class OffPolicy(Algorithm):
             tensor.copy_(state[name])
         if not self.options.save_replay:
             self.seen.zero_()
+
+
+def of_process(name: str, total: int, setup: Setup) -> int:
+    """Return the part of one process in an option that is a total over all processes.
+
+    Raises:
+        ConfigError: the processes cannot have equal parts.
+    """
+    count = setup.num_processes
+    if total % count:
+        raise ConfigError(f"{name}: expected a multiple of {count}, the number of processes, got {total:,}")
+    return total // count

@@ -57,11 +57,11 @@ class SAC(OffPolicy):
         action, log_prob = squashed(*gaussian(self.policy.outputs(batch.before.features).flatten(0, -2)), noise[1])
         values = self.head.mean(self.critics(torch.cat((batch.before.rows, action), dim=1))).amin(0)
         loss = torch.dot(alpha * log_prob - values, batch.share)  # equation 7
-        self.learn("actor", loss)
-        entropy = -torch.dot(log_prob.detach(), batch.share)
+        loss = self.learn("actor", loss)
+        entropy = self._total(-torch.dot(log_prob.detach(), batch.share))
         self.learn_temperature(entropy - self.target_entropy)
         self.targets.follow(self.critics, self.options.tau * self.gate)
-        return {**terms, "actor_loss": loss.detach(), "entropy": entropy, "temperature": alpha}, error
+        return {**terms, "actor_loss": loss, "entropy": entropy, "temperature": alpha}, error
 
     def _add_temperature(self, options: SACConfig, setup: Setup) -> None:
         self.temperature = Temperature(options, setup.device)

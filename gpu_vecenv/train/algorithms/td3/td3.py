@@ -71,13 +71,13 @@ class TD3(OffPolicy):
         action = torch.tanh(self.policy.outputs(batch.before.features).flatten(0, -2))
         values = self.head.mean(self.critics(torch.cat((batch.before.rows, action), dim=1)))
         loss = -torch.dot(values[0], batch.share)
-        self.learn("actor", loss)
+        loss = self.learn("actor", loss)
         share = options.tau * self.gate
         self.targets.follow(self.critics, share)
         with torch.no_grad():
             for target, source in zip(self.target_network.parameters(), self.policy.network.parameters(), strict=True):
                 target.lerp_(source, share)
-        return {**terms, "actor_loss": loss.detach()}, error
+        return {**terms, "actor_loss": loss}, error
 
     def modules(self) -> dict[str, nn.Module]:
         """See ``OffPolicy.modules()``."""
