@@ -62,7 +62,7 @@ class TrainConfig:
     env_id: str
     """Registered Gymnasium id, such as ``WarpTag-v0``."""
     num_envs: int | None = None
-    """Number of worlds."""
+    """Number of worlds, of all processes together."""
     total_steps: int | None = None
     """Steps of the run, summed over worlds; rounded up to whole rollouts."""
     seed: int = 0
@@ -136,6 +136,11 @@ class TrainConfig:
     """Registered name of the algorithm that updates the policies; ``policies`` may name another one for each."""
     algorithms: dict[str, Any] = field(default_factory=dict)
     """Options of other algorithms than PPO by name, such as ``{"evolution": EvolutionConfig()}``; others are those of presets."""
+    shards: int | None = None
+    """Equal parts of the worlds, of which each minibatch takes an equal share. None: one for each process of the run.
+
+    A run in one process with ``shards=4`` has the minibatches of one in four processes.
+    """
     executor: InitVar[Any] = None
 
     def __post_init__(self, executor: object) -> None:
@@ -360,6 +365,7 @@ def _instance(kind: type) -> Check:
 _CHECKS: Mapping[str, Check] = {
     "env_id": Check(_is_env_id, "a registered id, such as WarpTag-v0 or module:Env-v0"),
     "num_envs": COUNT.or_none(),
+    "shards": COUNT.or_none(),
     "total_steps": LONG_COUNT.or_none(),
     "seed": integer(0, MAX_SEED)._replace(expected="an integer from 0 to 2**64 - 1"),
     "device": Check(is_name, "auto, cpu, cuda or cuda:N"),
