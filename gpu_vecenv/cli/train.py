@@ -14,11 +14,13 @@ import tyro
 from gpu_vecenv.cli import many
 from gpu_vecenv.cli.key_value import Settings, help_option, parse_settings
 from gpu_vecenv.cli.main import RUN_PARTS, missing_modules
+from gpu_vecenv.cli.processes import device_of, restarted_run, start_processes
 from gpu_vecenv.cli.run_options import LearningOptions, RunOptions, given_options, option_name, with_file
 from gpu_vecenv.errors import GpuVecenvError
 from gpu_vecenv.render.canvas import has_renderer
 from gpu_vecenv.train.config import TrainConfig
 from gpu_vecenv.train.errors import ConfigError, UnfinishedError
+from gpu_vecenv.train.processes.join import joined, num_processes, own_rank
 from gpu_vecenv.train.runner.many import AT_ONCE
 
 if TYPE_CHECKING:
@@ -35,6 +37,8 @@ def train(
     resume: bool = False,
     seeds: Annotated[int | None, help_option("one run in the folder itself", "INT")] = None,
     at_once: Annotated[int | None, help_option(str(AT_ONCE), "INT")] = None,
+    gpus: Annotated[int | None, help_option("one process", "INT")] = None,
+    dry_run: bool = False,
     modules: Annotated[Settings, help_option("none", "MODULE ...")] = (),
     options: Annotated[RunOptions, tyro.conf.arg(name="")] = RunOptions(),  # noqa: B008  (frozen)
     learning: Annotated[LearningOptions, tyro.conf.arg(name="")] = LearningOptions(),  # noqa: B008
@@ -51,6 +55,9 @@ def train(
         seeds: train this number of runs side by side, with the seeds --seed, --seed + 1 and so on, in folders seed-0, seed-1 and
             so on of --out. --resume continues all runs of a folder, without --seeds.
         at_once: with --seeds: most runs at a time, 1 to 32; each has memory of its own.
+        gpus: train on this number of GPUs, one process each, by torchrun; --num-envs and --total-steps are totals. With --device
+            cpu the processes share the cores.
+        dry_run: with --gpus: print the command of torchrun, and start nothing.
         modules: modules that register the run's algorithms, networks and env, to import first.
         options: options of the run.
         learning: options of its policies and of how they learn.
@@ -61,7 +68,11 @@ def train(
 
     import_modules(modules)
     given = given_options(options, learning)
+    if start_processes(gpus, dry_run, str(given.get("device", "auto"))):
+        return
     left_out = say_left_out()
+    if seeds is not None and num_processes() > 1:
+        raise ConfigError(f"--seeds: expected none in a run of {num_processes()} processes, got {seeds}")
     if resume:
         folder = _resumed_folder(env_id, config, seeds, given)
         if many.holds_runs(folder):
@@ -77,17 +88,23 @@ def train(
     of_algorithm = str(given.get("algorithm", "")).rpartition(":")[0]
     if at_once is not None:
         raise ConfigError(f"--at-once: expected it with several runs, as by --seeds, got one run and {at_once}")
-    with Progress(sys.stdout, task="making the env, its kernels and the policies"):
-        trainer = Trainer.resume(folder, **given) if resume else Trainer(TrainConfig.from_options(given))
-    with contextlib.closing(trainer):
-        trainer.train()
-    show_run(trainer, left_out, [of_algorithm, *modules])
+    if not resume and restarted_run(given):
+        resume, folder, given = True, str(given["out"]), {}
+    with joined(str(given.get("device", device_of(folder) if resume else "auto"))) as processes:
+        is_first = processes is None or processes.is_first
+        with Progress(sys.stdout, task="making the env, its kernels and the policies") if is_first else contextlib.nullcontext():
+            make = {"processes": processes}
+            trainer = Trainer.resume(folder, **make, **given) if resume else Trainer(TrainConfig.from_options(given), **make)
+        with contextlib.closing(trainer):
+            trainer.train()
+    if is_first:
+        show_run(trainer, left_out, [of_algorithm, *modules])
 
 
 def say_left_out() -> set[str]:
     """Return the parts of a run's folder that are left out because a package is missing, and name them."""
     missing = {part: names for part, modules in RUN_PARTS.items() if (names := missing_modules(modules))}
-    if missing:
+    if missing and own_rank() == 0:
         packages = ", ".join(sorted({name for names in missing.values() for name in names}))
         print(f'without {packages}: the run gets no {" and no ".join(missing)}; pip install "gpu-vecenv[train]"', flush=True)
     return set(missing)
