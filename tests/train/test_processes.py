@@ -1,15 +1,17 @@
 """Runs in several processes equal those in one: worlds, gradients, statistics and weights."""
 
+import contextlib
 import dataclasses
 import hashlib
 
 import fused_runs
 import ghosts  # noqa: F401  (registers Ghost-v0)
 import pytest
+import role_envs  # noqa: F401  (registers Arena-v0, Pairs-v0 and Town-v0)
 import torch
 from ranks import in_processes
 
-from gpu_vecenv.train import NetworkConfig, PPOConfig, TrainConfig, Trainer
+from gpu_vecenv.train import NetworkConfig, PPOConfig, PQNConfig, TrainConfig, Trainer
 
 GHOSTS = TrainConfig(
     "Ghost-v0", num_envs=8, total_steps=8 * 6 * 3, device="cpu", stagger_starts=False, env_kwargs={"max_episode_steps": 20},
@@ -17,6 +19,42 @@ GHOSTS = TrainConfig(
     network=NetworkConfig(hidden_sizes=(8,)),
 )  # fmt: skip
 """Three iterations with agents that leave or are absent, and with masks."""
+
+
+def changed(config, **ppo):
+    return dataclasses.replace(config, ppo=dataclasses.replace(config.ppo, **ppo))
+
+
+SHARDED = changed(dataclasses.replace(GHOSTS, shards=4), num_minibatches=3)
+"""Three minibatches, whose transitions one process deals as four do."""
+ARENA = dataclasses.replace(SHARDED, env_id="Arena-v0", network=NetworkConfig((8,), critic="observations"))
+MEMORY = NetworkConfig((), memory="gru", memory_size=32)
+PQN = dataclasses.replace(
+    SHARDED, ppo=None, algorithm="pqn", algorithms={"pqn": PQNConfig(num_steps=6, num_minibatches=2)}, network=NetworkConfig((8,)),
+)  # fmt: skip
+
+CASES = {
+    "one minibatch": GHOSTS,
+    "shards": SHARDED,
+    "advantages of minibatches": changed(SHARDED, normalize_advantages="minibatch", clip_value=True),
+    "advantages as they are": changed(SHARDED, normalize_advantages="none", normalize_rewards=False),
+    "adaptive rate": changed(SHARDED, learning_rate_schedule="adaptive", target_kl=1e-4),
+    "stop by divergence": changed(SHARDED, target_kl=1e-6),
+    "memory": dataclasses.replace(changed(SHARDED, sequence_length=3), network=MEMORY),
+    "memory, whole rollouts": dataclasses.replace(changed(SHARDED, num_minibatches=2), network=MEMORY),
+    "shared part": dataclasses.replace(SHARDED, env_id="Pairs-v0"),
+    "one policy of two roles": dataclasses.replace(SHARDED, policy_map={"red": "both", "blue": "both"}),
+    "central critic": ARENA,
+    "metrics of episodes": dataclasses.replace(SHARDED, env_id="Town-v0"),
+    "fused": fused_runs.fused(SHARDED),
+    "fused, advantages of minibatches": fused_runs.fused(changed(SHARDED, normalize_advantages="minibatch")),
+    "fused, split": fused_runs.fused(dataclasses.replace(SHARDED, network=NetworkConfig((136, 16)))),
+    "fused, memory": fused_runs.fused(dataclasses.replace(changed(SHARDED, sequence_length=3), network=MEMORY)),
+    "pqn": PQN,
+    "pqn, teams": dataclasses.replace(
+        PQN, algorithms={"pqn": PQNConfig(num_steps=6, num_minibatches=2, mixing="vdn")}, policy_map={"red": "both", "blue": "both"}
+    ),
+}
 
 
 def run(config, processes=None):
@@ -31,18 +69,76 @@ def run(config, processes=None):
     return state, metrics
 
 
-def assert_close(got, wanted, rtol=1e-5, atol=1e-7):
+def assert_close(got, wanted):
+    """Compare weights, statistics and metrics; where a gradient is nearly 0, the direction of Adam's step is rounding."""
     state, metrics = got
     for name, policy in wanted[0].items():
         for key, x in policy.items():
-            torch.testing.assert_close(state[name][key], x, rtol=rtol, atol=atol, msg=lambda text, where=(name, key): f"{where}: {text}")
+            torch.testing.assert_close(state[name][key], x, rtol=1e-5, atol=1e-6, msg=lambda text, at=f"{name}/{key}": f"{at}: {text}")
     for one, other in zip(metrics, wanted[1], strict=True):
         assert one.keys() == other.keys()
         for name, x in other.items():
             assert one[name] == pytest.approx(x, rel=1e-4, abs=1e-5, nan_ok=True), name
 
 
-def test_ghosts(tmp_path):
-    one = run(GHOSTS)
-    for rank in in_processes(4, lambda processes: run(GHOSTS, processes), tmp_path):
-        assert_close(rank, one)
+def of_cases(names, processes=None):
+    return {name: run(CASES[name], processes) for name in names}
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    """Results of each case in one process, in four, and of two cases in two."""
+    some = ("shards", "fused")
+    four = in_processes(4, lambda processes: of_cases(CASES, processes), tmp_path_factory.mktemp("four"))
+    two = in_processes(2, lambda processes: of_cases(some, processes), tmp_path_factory.mktemp("two"))
+    return of_cases(CASES), four, two
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_runs_in_processes_equal_those_in_one(results, name):
+    one, four, two = results
+    for results_of_rank in (four[3], *(each for each in two if name in each)):
+        assert_close(results_of_rank[name], one[name])
+
+
+def test_processes_have_the_same_weights_to_the_last_bit(results):
+    """Else they would drift apart, because nothing but the gradient is added up."""
+    for ranks in results[1:]:
+        for other in ranks[1:]:
+            for name, (state, metrics) in other.items():
+                first_state, first_metrics = ranks[0][name]
+                for policy, tensors in first_state.items():
+                    assert all(torch.equal(state[policy][key], x) for key, x in tensors.items()), name
+                assert repr(metrics) == repr(first_metrics), name
+
+
+# ---- worlds ------------------------------------------------------------------------------------------------------------
+
+
+def hashes(processes=None):
+    """Hashes of the steps of each world of a run by given actions: all that the env gives, by number of the world."""
+    count, rank = (1, 0) if processes is None else (processes.count, processes.rank)
+    worlds = 8 // count
+    found = [hashlib.sha256() for _ in range(worlds)]
+    with contextlib.closing(Trainer(GHOSTS, quiet=True, processes=processes)) as trainer:
+        env, agents = trainer.env, trainer.env.num_agents
+        env.unbind()
+        env.reset(seed=3)
+        generator = torch.Generator().manual_seed(0)
+        for _ in range(50):
+            actions = torch.randint(0, 3, (8, agents, 2), generator=generator, dtype=torch.int32)
+            own = actions[rank * worlds : (rank + 1) * worlds]
+            parts = [own[:, rows.start // worlds : rows.stop // worlds].flatten(0, 1) for rows in env.role_rows.values()]
+            results = env.step(torch.cat(parts))[:4]
+            for world in range(worlds):
+                for rows in env.role_rows.values():
+                    for x in results:
+                        found[world].update(x[rows].unflatten(0, (worlds, -1))[world].contiguous().numpy().tobytes())
+    return [each.hexdigest() for each in found]
+
+
+def test_worlds_have_the_same_steps_in_any_process(tmp_path):
+    one = hashes()
+    assert len({*one}) == 8
+    for count in (2, 4):
+        assert sum(in_processes(count, hashes, tmp_path / str(count)), []) == one
