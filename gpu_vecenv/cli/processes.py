@@ -68,7 +68,7 @@ def start_processes(gpus: int | None, dry_run: bool, device: str) -> bool:
 
 
 def _require_gpus(gpus: int, device: str) -> None:
-    from gpu_vecenv.backend.select import cuda_devices, choose_device
+    from gpu_vecenv.backend.select import choose_device, cuda_devices
 
     if choose_device(device) == "cpu":
         return

@@ -102,8 +102,8 @@ class PPOLoss:
             ConfigError: the evaluation has no gradient.
 
         Returns:
-            ``TERMS``, float32 (5,), 0 where no transition counts; the part of this process in them. ``kl`` is Schulman's estimate k3, ``clip_fraction`` the share
-            of ratios outside the clip range.
+            ``TERMS``, float32 (5,), 0 where no transition counts; the part of this process in them. ``kl`` is Schulman's estimate
+            k3, ``clip_fraction`` the share of ratios outside the clip range.
         """
         with torch.no_grad():
             gradients, terms = self._gradients(evaluated, batch)

@@ -27,7 +27,6 @@ from gpu_vecenv.train.returns.moments import moments
 from gpu_vecenv.train.returns.scan import Advantages
 from gpu_vecenv.train.storage.samples import Samples
 
-
 VALID_FRACTION = 8
 """Number of the share of valid transitions among the metrics."""
 

@@ -76,7 +76,10 @@ class Processes:
         return self.largest(flags.to(torch.uint8)).bool()
 
     def gathered(self, x: Tensor) -> Tensor:
-        """Return the tensors of all processes, (count, *shape), as the sum of rows of which a process has its own; see ``sum()``."""
+        """Return the tensors of all processes, (count, *shape); see ``sum()``.
+
+        They are a sum of arrays in which each process writes its own row, because gloo gathers no tensors of a GPU.
+        """
         rows = x.new_zeros(self.count, *x.shape)
         rows[self.rank] = x
         return self.sum(rows)

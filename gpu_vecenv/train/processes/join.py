@@ -65,7 +65,7 @@ def joined(device: str = "auto", even_alone: bool = False) -> Iterator[Processes
         return
     missing = [name for name in VARIABLES if name not in os.environ]
     if missing:
-        raise ConfigError(f"processes: expected the variables {', '.join(VARIABLES)}, as torchrun sets them, got none of {missing}")
+        raise ConfigError(f"processes: expected the variables {', '.join(VARIABLES)}, which torchrun sets, got none of {missing}")
     processes = _join(own_device(device))
     try:
         yield processes

@@ -36,8 +36,8 @@ def other_count_text(before: int, now: int, parts: RunState) -> str:
     fresh = [f"{name}: {path}" for name, algorithm in parts.algorithms.items() for path in algorithm.of_worlds]
     also = f", and these are empty: {', '.join(fresh)}" if fresh else ""
     return (
-        f"moved from {before} to {now} processes; weights, optimisers and statistics go on, worlds begin new episodes, minibatches "
-        f"are others unless shards is the same{also}; the rest of the run is not bit-identical to an uninterrupted one"
+        f"moved from {before} to {now} processes; weights, optimisers and statistics go on, worlds begin new episodes, "
+        f"minibatches are others unless shards is the same{also}; the rest is not bit-identical to an uninterrupted one"
     )
 
 

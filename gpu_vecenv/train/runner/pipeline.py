@@ -105,7 +105,7 @@ class Pipeline:
         return values, (len(self._times) - 1) / (self._times[-1] - self._times[0])
 
     def _wait(self, row: int) -> None:
-        """Wait until the device has done an iteration; of several processes one may be lost, and the iteration then never ends."""
+        """Wait until the device has done an iteration, which never ends if one of several processes is lost."""
         if self.parts.processes is None:
             self._done[row].synchronize()
         else:

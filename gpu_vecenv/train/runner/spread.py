@@ -88,7 +88,7 @@ def require_shared_wrappers(env: GpuVectorEnv, processes: Processes | None) -> N
     for wrapper in wrapped.wrappers.values():
         if isinstance(wrapper, NormalizeObservation | NormalizeReward):
             raise ConfigError(
-                f"processes: expected no {type(wrapper).__name__} around the env of a run in {processes.count} processes, each of "
-                "which would have statistics of its own; normalize_observations and normalize_rewards of the algorithm have those "
-                "of all processes"
+                f"processes: expected no {type(wrapper).__name__} around the env of a run in {processes.count} processes, each "
+                "of which would have statistics of its own; normalize_observations and normalize_rewards of the algorithm have "
+                "those of all processes"
             )

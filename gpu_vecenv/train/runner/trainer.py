@@ -37,9 +37,9 @@ from gpu_vecenv.train.runner.executor import GraphExecutor, make_executor
 from gpu_vecenv.train.runner.interrupt import StopRequest
 from gpu_vecenv.train.runner.iteration import IN_FLIGHT, WISHES
 from gpu_vecenv.train.runner.memory import memory_in_errors, require_rollout_room
+from gpu_vecenv.train.runner.other_count import other_count_text, state_for_other_count, worlds_seed
 from gpu_vecenv.train.runner.periodic_evaluation import PeriodicEvaluation
 from gpu_vecenv.train.runner.pipeline import LaunchLimit, Pipeline, until_next
-from gpu_vecenv.train.runner.other_count import other_count_text, state_for_other_count, worlds_seed
 from gpu_vecenv.train.runner.resumed import Resumed, move_text, require_kept, resumed_run
 from gpu_vecenv.train.runner.run_state import RunState, members_of_policies
 from gpu_vecenv.train.runner.spread import device_of_process, require_shared_wrappers, spread_of
@@ -81,8 +81,8 @@ class Trainer:
                 stores its weights alone, so ``resume()`` takes the networks again.
             shares_gpu: other runs use the GPU at the same time, as in ``train_many()``; launches then leave a part of it to them.
                 Results do not depend on it.
-            processes: processes of the run, see ``joined()``; each makes a trainer with the same options and makes the same calls.
-                The first one alone prints, evaluates, writes files and gives metrics to sinks. None: this process alone.
+            processes: processes of the run, see ``joined()``. Each of them makes a trainer with the same options, and the same
+                calls. The first one alone prints, evaluates, writes files and gives metrics to sinks. None: this one alone.
             resumed: checkpoint to resume from, passed by ``resume()``; None starts a new run.
 
         Raises:

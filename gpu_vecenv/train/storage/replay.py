@@ -73,7 +73,8 @@ class Replay:
             device: device of the arrays.
             n_steps: n, steps whose rewards are summed, at most.
             priority_exponent: alpha, by which transitions of larger error are sampled more often; None samples all equally often.
-            processes: processes of the run, each of which has a buffer and draws an equal part of each batch; None: this one alone.
+            processes: processes of the run, each of which has a buffer and draws an equal part of each batch; None: this one
+                alone.
 
         Raises:
             ConfigError: a number is out of range, or the buffer too small for a rollout and the steps that are not sampled yet.
