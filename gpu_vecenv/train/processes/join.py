@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
+import uuid
 from collections.abc import Iterator
 from datetime import timedelta
 
@@ -11,7 +13,7 @@ import torch
 import torch.distributed as dist
 
 from gpu_vecenv.train.errors import ConfigError, LostRankError
-from gpu_vecenv.train.processes.group import Processes
+from gpu_vecenv.train.processes.group import POLL_S, Processes
 from gpu_vecenv.train.processes.signs import Signs
 
 TIMEOUT = timedelta(minutes=30)
@@ -79,7 +81,8 @@ def joined(device: str = "auto", even_alone: bool = False) -> Iterator[Processes
 
 
 def _join(device: str) -> Processes:
-    store, rank, count = next(dist.rendezvous("env://", timeout=TIMEOUT))
+    launchers, rank, count = next(dist.rendezvous("env://", timeout=TIMEOUT))
+    store = _of_this_start(launchers, rank, count)
     signs = Signs(rank, count, dist.PrefixStore("signs", store))
     dist.init_process_group("gloo", store=dist.PrefixStore("group", store), rank=rank, world_size=count, timeout=TIMEOUT)
     words = dist.PrefixStore("words", store)
@@ -89,6 +92,34 @@ def _join(device: str) -> Processes:
             group = dist.new_group(backend="nccl", timeout=TIMEOUT)
             return Processes(rank, count, "nccl", words, signs, group)
     return Processes(rank, count, "gloo", words, signs)
+
+
+def _of_this_start(store: dist.Store, rank: int, count: int) -> dist.Store:
+    """Return a part of the launcher's store for these processes alone.
+
+    After a restart, torchrun's store still has the words of the processes before, and nothing that all of them know tells the
+    starts apart. So the first process makes a name, and answers each process that asks for it under a name of its own.
+
+    Args:
+        store: the launcher's store.
+        rank: number of this process.
+        count: number of processes.
+    """
+    own = uuid.uuid4().hex
+    if rank:
+        store.set(f"asks/{rank}", own)
+        name = store.get(f"answer/{own}").decode()  # waits for it
+        store.add(f"joined/{name}", 1)
+        return dist.PrefixStore(name, store)
+    until = time.monotonic() + TIMEOUT.total_seconds()
+    while store.add(f"joined/{own}", 0) < count - 1:
+        for other in range(1, count):
+            if store.check([f"asks/{other}"]):  # it may be that of a process before, which asks no more
+                store.set(f"answer/{store.get(f'asks/{other}').decode()}", own)
+        if time.monotonic() > until:
+            raise LostRankError(f"rank 0 of {count}: not all other processes joined within {TIMEOUT}")
+        time.sleep(POLL_S)
+    return dist.PrefixStore(own, store)
 
 
 def _number(name: str, default: int) -> int:

@@ -105,11 +105,10 @@ class Signs:
         return status.rpartition(")")[2].split()[0] in "ZX"  # a process that its parent has not waited for
 
     def _text(self, cause: str) -> str:
-        where = f"rank {self.rank} of {self.count}"
         if self._lost is None:
-            return f"{where}: another process is lost, and it is not known which one: {cause}"
+            return f"a process of {self.count} is lost, and it is not known which one: {cause}"
         rank, why = self._lost
-        return f"{where}: rank {rank} is lost: {why}"
+        return f"rank {rank} of {self.count} is lost: {why}"
 
     def _run(self, store: dist.Store) -> None:
         """Give signs, and look at those of the next process and at the key of the first lost one."""
@@ -131,7 +130,7 @@ class Signs:
                 if time.monotonic() - seen_at > STALE_S:
                     self._lost = 0, f"the store that it holds does not answer: {error}"
         if not self._ended.wait(GRACE_S):
-            print(self._text(""), file=sys.stderr, flush=True)
+            print(f"rank {self.rank} ends, because {self._text('')}", file=sys.stderr, flush=True)
             os._exit(FAILED)
 
 
