@@ -31,6 +31,8 @@ GRACE_S = 10.0
 FAILED = 1
 """Exit status of a process that its thread ends."""
 
+GONE = "the store, which this process or its launcher holds, does not answer"
+
 LOST = "lost"
 """Key of the first process that was lost: its rank and the reason."""
 
@@ -100,7 +102,10 @@ class Signs:
             status = Path(f"/proc/{process}/stat").read_text()
         except FileNotFoundError:
             return Path("/proc/self").exists()
-        except (RuntimeError, OSError):
+        except RuntimeError as error:
+            self._lost = self._lost or (0, f"{GONE}: {error}")
+            return False
+        except OSError:
             return False
         return status.rpartition(")")[2].split()[0] in "ZX"  # a process that its parent has not waited for
 
@@ -128,7 +133,7 @@ class Signs:
                     self._lost = tuple(json.loads(store.get(LOST)))  # type: ignore[assignment]
             except RuntimeError as error:  # the store is gone, and with it the process or the agent that holds it
                 if time.monotonic() - seen_at > STALE_S:
-                    self._lost = 0, f"the store that it holds does not answer: {error}"
+                    self._lost = 0, f"{GONE}: {error}"
         if not self._ended.wait(GRACE_S):
             print(f"rank {self.rank} ends, because {self._text('')}", file=sys.stderr, flush=True)
             os._exit(FAILED)
