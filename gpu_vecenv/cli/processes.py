@@ -7,10 +7,13 @@ import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from gpu_vecenv.cli import main
+from gpu_vecenv.train.config import TrainConfig, resolve_new
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.processes.join import num_processes
+from gpu_vecenv.train.runner.spread import spread_of
 
 
 def torchrun_words(words: Sequence[str], count: int) -> list[str]:
@@ -32,48 +35,67 @@ def torchrun_words(words: Sequence[str], count: int) -> list[str]:
     return [sys.executable, *torchrun, "-m", "gpu_vecenv", "train", *kept]
 
 
-def start_processes(gpus: int | None, dry_run: bool, device: str) -> bool:
+def require_one_kind(gpus: int | None, dry_run: bool, several: int | str | None) -> None:
+    """Check that a run in several processes is one run.
+
+    Args:
+        gpus: the option ``--gpus``.
+        dry_run: the option ``--dry-run``.
+        several: the option ``--seeds``, or the folder of several runs; None: one run.
+
+    Raises:
+        ConfigError: there are several runs, or an option has no effect.
+    """
+    if dry_run and gpus is None:
+        raise ConfigError("--dry-run: expected --gpus with it, whose command it prints, got none")
+    if gpus is not None and gpus < 1:
+        raise ConfigError(f"--gpus: expected a number from 1 on, got {gpus}")
+    if gpus is not None and num_processes() > 1:
+        raise ConfigError(f"--gpus: expected none in a process of torchrun, which has started {num_processes()}, got {gpus}")
+    if several is not None and (gpus is not None or num_processes() > 1):
+        got = f"{several!r} with {f'--gpus {gpus}' if gpus else f'{num_processes()} processes'}"
+        raise ConfigError(f"--gpus: expected one run in several processes, got those of {got}")
+
+
+def start_processes(gpus: int | None, dry_run: bool, given: Mapping[str, Any], folder: str | None) -> bool:
     """Become torchrun, which starts the present command in several processes, if they are asked for.
 
     Args:
         gpus: processes, each of which has a GPU; on the CPU its own part of the worlds alone. None and 1: this process.
         dry_run: print the words that would be started instead.
-        device: device of the run.
+        given: options of a new run, or those that a resumed one changes.
+        folder: folder of a run to resume; None: a new run.
 
     Returns:
         True if the words were printed; False if this process goes on alone.
 
     Raises:
-        ConfigError: there are fewer GPUs, or torchrun started this process already.
+        ConfigError: there are fewer GPUs, or the worlds cannot be divided equally.
     """
     if gpus is None:
-        if dry_run:
-            raise ConfigError("--dry-run: expected --gpus with it, whose command it prints, got none")
         return False
-    if gpus < 1:
-        raise ConfigError(f"--gpus: expected a number from 1 on, got {gpus}")
-    if num_processes() > 1:
-        raise ConfigError(f"--gpus: expected none in a process of torchrun, which has started {num_processes()}, got {gpus}")
-    if gpus > 1 and not dry_run:
-        _require_gpus(gpus, device)
     words = torchrun_words(main.words_of_command, gpus)
+    if gpus == 1:
+        words = [words[0], *words[words.index("gpu_vecenv") - 1 :]]
+    config = resolve_new(TrainConfig.from_options(given)) if folder is None else None
+    if config is not None:
+        spread_of(config, 0, gpus)
     if dry_run:
-        alone = [words[0], *words[words.index("gpu_vecenv") - 1 :]]
-        print(shlex.join(alone if gpus == 1 else words))
+        print(shlex.join(words))
         return True
     if gpus == 1:
         return False
+    _require_gpus(gpus, str(given.get("device", "auto")))
     sys.stdout.flush()
     os.execve(words[0], words, {**os.environ, "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")})
 
 
 def _require_gpus(gpus: int, device: str) -> None:
-    from gpu_vecenv.backend.select import choose_device, cuda_devices
+    """Raise ConfigError if this host has fewer GPUs, unless the run is on the CPU."""
+    from gpu_vecenv.backend.select import cuda_devices
 
-    if choose_device(device) == "cpu":
-        return
-    if cuda_devices() < gpus:
-        raise ConfigError(f"--gpus: expected at most {cuda_devices()}, the GPUs that torch sees, got {gpus}")
+    if device != "cpu" and cuda_devices() < gpus:
+        raise ConfigError(f"--gpus: expected at most {cuda_devices()}, the GPUs that torch sees, or --device cpu, got {gpus}")
 
 
 def restarted_run(given: Mapping[str, object]) -> bool:

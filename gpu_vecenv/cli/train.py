@@ -14,13 +14,13 @@ import tyro
 from gpu_vecenv.cli import many
 from gpu_vecenv.cli.key_value import Settings, help_option, parse_settings
 from gpu_vecenv.cli.main import RUN_PARTS, missing_modules
-from gpu_vecenv.cli.processes import device_of, restarted_run, start_processes
+from gpu_vecenv.cli.processes import device_of, require_one_kind, restarted_run, start_processes
 from gpu_vecenv.cli.run_options import LearningOptions, RunOptions, given_options, option_name, with_file
 from gpu_vecenv.errors import GpuVecenvError
 from gpu_vecenv.render.canvas import has_renderer
 from gpu_vecenv.train.config import TrainConfig
 from gpu_vecenv.train.errors import ConfigError, UnfinishedError
-from gpu_vecenv.train.processes.join import joined, num_processes, own_rank
+from gpu_vecenv.train.processes.join import joined, own_rank
 from gpu_vecenv.train.runner.many import AT_ONCE
 
 if TYPE_CHECKING:
@@ -62,20 +62,16 @@ def train(
         options: options of the run.
         learning: options of its policies and of how they learn.
     """
-    from gpu_vecenv.train.run_folder.progress import Progress
     from gpu_vecenv.train.runner.build import import_modules
-    from gpu_vecenv.train.runner.trainer import Trainer
 
     import_modules(modules)
     given = given_options(options, learning)
-    if start_processes(gpus, dry_run, str(given.get("device", "auto"))):
-        return
+    require_one_kind(gpus, dry_run, seeds)
     left_out = say_left_out()
-    if seeds is not None and num_processes() > 1:
-        raise ConfigError(f"--seeds: expected none in a run of {num_processes()} processes, got {seeds}")
     if resume:
         folder = _resumed_folder(env_id, config, seeds, given)
         if many.holds_runs(folder):
+            require_one_kind(gpus, dry_run, folder)
             return _finish(folder, many.resume_seeds(folder, given, at_once), left_out)
     else:
         given = with_file(given if env_id is None else {"env_id": env_id, **given}, config)
@@ -88,17 +84,37 @@ def train(
     of_algorithm = str(given.get("algorithm", "")).rpartition(":")[0]
     if at_once is not None:
         raise ConfigError(f"--at-once: expected it with several runs, as by --seeds, got one run and {at_once}")
+    if start_processes(gpus, dry_run, given, folder if resume else None):
+        return
     if not resume and restarted_run(given):
         resume, folder, given = True, str(given["out"]), {}
-    with joined(str(given.get("device", device_of(folder) if resume else "auto"))) as processes:
-        is_first = processes is None or processes.is_first
-        with Progress(sys.stdout, task="making the env, its kernels and the policies") if is_first else contextlib.nullcontext():
-            make = {"processes": processes}
-            trainer = Trainer.resume(folder, **make, **given) if resume else Trainer(TrainConfig.from_options(given), **make)
+    trainer = _trained(given, folder if resume else None)
+    if own_rank() == 0:
+        show_run(trainer, left_out, [of_algorithm, *modules])
+
+
+def _trained(given: Mapping[str, Any], folder: str | None) -> Trainer:
+    """Train, in this process or in those that torchrun started, and return the closed trainer.
+
+    Args:
+        given: options of a new run, or those that a resumed one changes.
+        folder: folder of a run to resume; None: a new run.
+    """
+    from gpu_vecenv.train.run_folder.progress import Progress
+    from gpu_vecenv.train.runner.trainer import Trainer
+
+    device = str(given.get("device", "auto" if folder is None else device_of(folder)))
+    with joined(device) as processes, contextlib.ExitStack() as resources:
+        if own_rank() == 0:
+            resources.enter_context(Progress(sys.stdout, task="making the env, its kernels and the policies"))
+        if folder is None:
+            trainer = Trainer(TrainConfig.from_options(given), processes=processes)
+        else:
+            trainer = Trainer.resume(folder, processes=processes, **given)
+        resources.close()
         with contextlib.closing(trainer):
             trainer.train()
-    if is_first:
-        show_run(trainer, left_out, [of_algorithm, *modules])
+    return trainer
 
 
 def say_left_out() -> set[str]:

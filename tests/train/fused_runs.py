@@ -17,7 +17,7 @@ def make(policy, options, setup):
     options = dataclasses.replace(options, bootstrap_at_time_limit=bootstraps(options.bootstrap_at_time_limit, setup.spec))
     kind = FusedPPO if policy.state_shape is None else FusedRecurrentPPO
     return kind(policy, options, setup.rows.shape, setup.seed, setup.device, schedule_steps=setup.schedule_steps,
-                processes=setup.processes, shards=setup.shards)  # fmt: skip
+                part=setup.part)  # fmt: skip
 
 
 register_algorithm("fused", PPOConfig, make)

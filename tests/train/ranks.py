@@ -7,7 +7,7 @@ import signal
 import socket
 import sys
 import traceback
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import torch
 
@@ -54,8 +54,10 @@ def started(count, act, folder, device="cpu"):
         yield children
     finally:
         for child in children:
-            if os.path.exists(f"/proc/{child}"):
-                os.kill(child, signal.SIGKILL)
+            with suppress(ChildProcessError):  # the test has waited for it, and its id may be another process's
+                if os.waitpid(child, os.WNOHANG) == (0, 0):
+                    os.kill(child, signal.SIGKILL)
+                    os.waitpid(child, 0)
 
 
 def exits(children):

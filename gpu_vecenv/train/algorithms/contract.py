@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from gpu_vecenv.spec.env_spec import EnvSpec
-from gpu_vecenv.train.algorithms.shards import APART, Shards
+from gpu_vecenv.train.algorithms.shards import APART, Part, Shards
 from gpu_vecenv.train.config import NetworkConfig
 from gpu_vecenv.train.policies.contract import Actor
 from gpu_vecenv.train.processes.group import Processes
@@ -45,6 +45,11 @@ class Setup:
     ``Algorithm.sums_over_processes``."""
     shards: Shards | None = None
     """Parts of the samples that are shuffled into minibatches apart; None: one part."""
+
+    @property
+    def part(self) -> Part:
+        """``processes`` and ``shards``."""
+        return Part(self.processes, self.shards)
 
     @property
     def num_processes(self) -> int:

@@ -13,7 +13,7 @@ from torch import Tensor
 from gpu_vecenv.train.algorithms.loss import TERMS, Minibatch, PPOLoss, standardized
 from gpu_vecenv.train.algorithms.masked_adam import MaskedAdam
 from gpu_vecenv.train.algorithms.schedules import DeviceScalars
-from gpu_vecenv.train.algorithms.shards import Shards, choose_by_shard, shuffle_by_shard
+from gpu_vecenv.train.algorithms.shards import Part, choose_by_shard, shuffle_by_shard
 from gpu_vecenv.train.algorithms.shared_gradient import SharedGradient
 from gpu_vecenv.train.algorithms.shuffle import Transitions
 from gpu_vecenv.train.config import PPOConfig
@@ -35,7 +35,7 @@ class Backend(ABC):
 
     def __init__(
         self, policy: Policy, config: PPOConfig, adam: MaskedAdam, shuffles: Tensor, factor: Tensor,
-        processes: Processes | None = None, shards: Shards | None = None,
+        part: Part = Part(),  # noqa: B008  (a tuple)
     ) -> None:  # fmt: skip
         """Store what an update changes.
 
@@ -45,12 +45,11 @@ class Backend(ABC):
             adam: optimiser of its weights.
             shuffles: int64 (), seed of the next order of minibatches, which an update increases by its epochs.
             factor: float32 (), factor of the learning rate.
-            processes: see ``Setup``.
-            shards: see ``Setup``.
+            part: what this process has of the samples.
         """
         self.policy, self.config, self.adam, self.shuffles, self.factor = policy, config, adam, shuffles, factor
-        self.processes, self.shards = processes, shards
-        self.shared = None if processes is None else SharedGradient(adam.parameters, processes)
+        self.processes, self.shards = part
+        self.shared = None if self.processes is None else SharedGradient(adam.parameters, self.processes)
 
     def actor(self) -> Actor | None:
         """See ``Algorithm.actor()``."""

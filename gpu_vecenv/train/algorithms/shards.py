@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from gpu_vecenv.train.algorithms.shuffle import Transitions, choose, shuffle, shuffle_samples
+from gpu_vecenv.train.processes.group import Processes
 
 APART = 0x9E37_79B9_7F4A_7C15 - 2**64
 """Difference between the seeds of two neighbouring shards, as int64: 2^64 divided by the golden ratio."""
@@ -48,6 +50,15 @@ class Shards:
     def seeds(self, seed: Tensor) -> list[Tensor]:
         """Return the seed of each shard, int64 (), for that of the first shard of the run."""
         return [seed + _wrapped(number * APART) for number in range(self.first, self.first + len(self.columns))]
+
+
+class Part(NamedTuple):
+    """What a process has of the samples of a run."""
+
+    processes: Processes | None = None
+    """Processes of the run; None: this one alone."""
+    shards: Shards | None = None
+    """Shards of this process; None: one, the first of the run."""
 
 
 def _wrapped(number: int) -> int:

@@ -10,7 +10,7 @@ from torch import Tensor
 from gpu_vecenv.train.algorithms.masked_adam import MaskedAdam
 from gpu_vecenv.train.algorithms.ppo_backend import Backend
 from gpu_vecenv.train.algorithms.schedules import DeviceScalars
-from gpu_vecenv.train.algorithms.shards import Shards, choose_by_shard, places_of_minibatch, shuffle_samples_by_shard
+from gpu_vecenv.train.algorithms.shards import Part, choose_by_shard, places_of_minibatch, shuffle_samples_by_shard
 from gpu_vecenv.train.algorithms.shuffle import Transitions
 from gpu_vecenv.train.config import PPOConfig
 from gpu_vecenv.train.errors import ConfigError
@@ -21,7 +21,6 @@ from gpu_vecenv.train.fused.split import SplitKernels
 from gpu_vecenv.train.fused.update_ends import UpdateEnds
 from gpu_vecenv.train.policies.actor_critic import ActorCritic
 from gpu_vecenv.train.policies.contract import Actor, Inputs, Observation, Policy
-from gpu_vecenv.train.processes.group import Processes
 from gpu_vecenv.train.returns.minibatch_moments import minibatch_moments
 from gpu_vecenv.train.returns.moments import moments
 from gpu_vecenv.train.returns.scan import Advantages
@@ -39,7 +38,7 @@ class FusedBackend(Backend):
 
     def __init__(
         self, policy: Policy, config: PPOConfig, adam: MaskedAdam, shuffles: Tensor, factor: Tensor, shares_gpu: bool = False,
-        processes: Processes | None = None, shards: Shards | None = None,
+        part: Part = Part(),  # noqa: B008  (a tuple)
     ) -> None:  # fmt: skip
         """Prepare the kernels; see ``Backend``.
 
@@ -50,13 +49,12 @@ class FusedBackend(Backend):
             shuffles: seed of the next order of minibatches.
             factor: factor of the learning rate.
             shares_gpu: other runs use the GPU at the same time.
-            processes: see ``Setup``.
-            shards: see ``Setup``.
+            part: what this process has of the samples.
 
         Raises:
             ConfigError: the policy does not fit; the message says why.
         """
-        super().__init__(policy, config, adam, shuffles, factor, processes, shards)
+        super().__init__(policy, config, adam, shuffles, factor, part)
         self.sizes = require_fused(policy, shuffles.device)
         self.fused = self.new_actor(alone=not shares_gpu)
         self.largest = self.fused.largest

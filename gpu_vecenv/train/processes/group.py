@@ -176,3 +176,8 @@ class _Errors:
         capturing = torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
         if isinstance(error, RuntimeError) and not isinstance(error, LostRankError) and not capturing:
             raise self._signs.lost_rank_error(str(error)) from error
+
+
+def rank_and_count(processes: Processes | None) -> tuple[int, int]:
+    """Return the number of this process, and how many there are; (0, 1) for None, a process alone."""
+    return (0, 1) if processes is None else (processes.rank, processes.count)

@@ -20,7 +20,7 @@ from gpu_vecenv.train.policies.build import make_policy
 from gpu_vecenv.train.policies.contract import Actor, Policy, fields_of
 from gpu_vecenv.train.policies.networks import WorldSpec
 from gpu_vecenv.train.policies.random import RandomPolicy
-from gpu_vecenv.train.processes.group import Processes
+from gpu_vecenv.train.processes.group import Processes, rank_and_count
 from gpu_vecenv.train.returns.episodes import EpisodeStats, renew_form
 from gpu_vecenv.train.returns.normalize import share_statistics
 from gpu_vecenv.train.run_folder.checkpoint import require_same_parts
@@ -186,7 +186,7 @@ class RunState:
             ConfigError, PolicyMapError: options do not fit the env.
         """
         require_gradients()
-        self.processes, self.spread = processes, spread_of(config, processes)
+        self.processes, self.spread = processes, spread_of(config, *rank_and_count(processes))
         device = torch.device(env.device)
         learn = learning_policies(env, config)
         # Rows of one step tell the sizes, so that nothing large is allocated for options that do not fit.

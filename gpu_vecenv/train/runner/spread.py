@@ -38,13 +38,17 @@ class Spread:
         return Shards.of(torch.cat(by_sample), self.first_shard, self.num_shards, self.num_worlds)
 
 
-def spread_of(config: ResolvedConfig, processes: Processes | None) -> Spread:
-    """Return what this process has of a run.
+def spread_of(config: ResolvedConfig, rank: int, count: int) -> Spread:
+    """Return what a process has of a run.
+
+    Args:
+        config: resolved options.
+        rank: number of the process.
+        count: number of processes.
 
     Raises:
         ConfigError: the worlds cannot be divided equally among the shards, or the shards among the processes.
     """
-    rank, count = (0, 1) if processes is None else (processes.rank, processes.count)
     shards = config.shards or count
     require(config.num_envs % count == 0, "num_envs", f"a multiple of {count}, the number of processes", config.num_envs)
     require(shards % count == 0, "shards", f"a multiple of {count}, the number of processes", shards)

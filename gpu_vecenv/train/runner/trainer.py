@@ -18,7 +18,7 @@ from gpu_vecenv.train.config import ResolvedConfig, TrainConfig, resolve, resolv
 from gpu_vecenv.train.config.checks import is_name, require
 from gpu_vecenv.train.config.presets import preset_of
 from gpu_vecenv.train.errors import ConfigError
-from gpu_vecenv.train.processes.group import Processes
+from gpu_vecenv.train.processes.group import Processes, rank_and_count
 from gpu_vecenv.train.processes.states import num_states, state_of, whole_state
 from gpu_vecenv.train.run_folder.best import BestReturn
 from gpu_vecenv.train.run_folder.checkpoint import saved_config
@@ -163,7 +163,7 @@ class Trainer:
     def _build(self, config: TrainConfig, networks: Mapping[str, nn.Module] | None, shares_gpu: bool, is_new: bool) -> None:
         # A resumed run names no module, or one that is imported.
         resolved = device_of_process(resolve_new(config), self.processes, is_new)
-        spread = spread_of(resolved, self.processes)
+        spread = spread_of(resolved, *rank_and_count(self.processes))
         self.env = make_env(resolved, spread.num_worlds, first_world=spread.first_world)
         self._resources.callback(self.env.close)
         require_shared_wrappers(self.env, self.processes)
@@ -476,7 +476,7 @@ class Trainer:
 
     def _load(self, resumed: Resumed) -> None:
         """Take the state of a checkpoint."""
-        rank, count = (0, 1) if self.processes is None else (self.processes.rank, self.processes.count)
+        rank, count = rank_and_count(self.processes)
         before, state = num_states(resumed.state), resumed.state
         self.parts.collector.reset(self.config.seed)  # An env must be reset before its state can be set.
         if before == count:

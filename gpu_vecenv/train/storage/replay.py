@@ -56,11 +56,14 @@ class Replay:
 
     Attributes:
         filled: int64 (), transitions that can be sampled, on the device.
+        processes: processes of the run, each of which has a buffer and draws an equal part of each batch; None: this one alone.
     """
+
+    processes: Processes | None = None
 
     def __init__(
         self, rows: PolicyRows, size: int, batch_size: int, gamma: float, seed: int, device: torch.device | str,
-        n_steps: int = 1, priority_exponent: float | None = None, processes: Processes | None = None,
+        n_steps: int = 1, priority_exponent: float | None = None,
     ):  # fmt: skip
         """Allocate an empty buffer.
 
@@ -73,8 +76,6 @@ class Replay:
             device: device of the arrays.
             n_steps: n, steps whose rewards are summed, at most.
             priority_exponent: alpha, by which transitions of larger error are sampled more often; None samples all equally often.
-            processes: processes of the run, each of which has a buffer and draws an equal part of each batch; None: this one
-                alone.
 
         Raises:
             ConfigError: a number is out of range, or the buffer too small for a rollout and the steps that are not sampled yet.
@@ -89,7 +90,7 @@ class Replay:
             slots >= least, "replay_size", f"at least {least * rows.num_samples:,} transitions, {least} steps of "
             f"{rows.num_samples:,} samples", size,
         )  # fmt: skip
-        self.batch_size, self.exponent, self._processes = batch_size, priority_exponent, processes
+        self.batch_size, self.exponent = batch_size, priority_exponent
         self.ring = Ring(rows, slots, n_steps, priority_exponent is not None, torch.device(device))
         self.seed, self.device, self.filled = int(seed) % 2**64, self.ring.device, self.ring.filled
         self.agent = torch.cat(rows.agents) if rows.with_ids else None
@@ -132,7 +133,7 @@ class Replay:
         call.set(parts=parts)
         call.launch("gv_replay_gather", tiles, tiles * TILE)
         if beta is not None:
-            weight = weight / weight.max() if self._processes is None else self._weights_of_all(weight, beta, self._processes)
+            weight = weight / weight.max() if self.processes is None else self._weights_of_all(weight, beta, self.processes)
         agent = None if self.agent is None else self.agent[place % self.ring.samples]
         inputs, next_inputs = (self._inputs(gathered, prefix, agent) for prefix in ("", "next_"))
         return Batch(inputs, gathered["action"], reward, next_inputs, discount, valid, weight, place)
@@ -159,8 +160,8 @@ class Replay:
         )  # fmt: skip
         call.launch("gv_replay_priorities", -(-self.batch_size // TILE), self.batch_size)
         self.ring.set_priorities(batch.place, priority)
-        if self._processes is not None:
-            self._processes.largest(self.ring.largest)
+        if self.processes is not None:
+            self.processes.largest(self.ring.largest)
 
     def _weights_of_all(self, weight: Tensor, beta: Tensor, processes: Processes) -> Tensor:
         """Return the importance weights of a part of a batch, float32 (b,); the largest one of the whole batch is 1.

@@ -90,8 +90,9 @@ class OffPolicy(Algorithm):
         size, batch_size = (of_process(name, getattr(options, name), setup) for name in ("replay_size", "batch_size"))
         self.replay = Replay(
             setup.rows, size, batch_size, options.gamma, setup.seed_of_process, device, options.n_steps,
-            options.priority_exponent, self.processes,
+            options.priority_exponent,
         )  # fmt: skip
+        self.replay.processes = self.processes
         self.num_rows = batch_size * math.prod(setup.rows.shape[1:])
         self.noise = Noise(setup.seed_of_process, max(1, self.num_normals) * self.num_rows * options.gradient_steps, device)
         self.head = make_head(options, device)
