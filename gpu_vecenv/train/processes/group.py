@@ -173,9 +173,11 @@ class _Errors:
         pass
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        capturing = torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
-        if isinstance(error, RuntimeError) and not isinstance(error, LostRankError) and not capturing:
-            raise self._signs.lost_rank_error(str(error)) from error
+        if not isinstance(error, RuntimeError) or isinstance(error, LostRankError):
+            return
+        if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
+            return  # what cannot be recorded is no loss
+        raise self._signs.lost_rank_error(str(error)) from error
 
 
 def rank_and_count(processes: Processes | None) -> tuple[int, int]:
