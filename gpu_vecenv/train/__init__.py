@@ -31,6 +31,7 @@ with collector_paused():
         CallbackError,
         CheckpointError,
         ConfigError,
+        LostRankError,
         MetricsError,
         NonFiniteError,
         PolicyMapError,
@@ -43,6 +44,8 @@ with collector_paused():
     from gpu_vecenv.train.policies.contract import Draw, Inputs, Policy
     from gpu_vecenv.train.policies.networks import NetworkSpec
     from gpu_vecenv.train.policies.registry import register_network
+    from gpu_vecenv.train.processes.group import Processes
+    from gpu_vecenv.train.processes.join import joined
     from gpu_vecenv.train.run_folder.checkpoint import load_checkpoint, require_same_form
     from gpu_vecenv.train.run_folder.plot import plot_curves
     from gpu_vecenv.train.run_folder.shown import Run
@@ -70,6 +73,7 @@ __all__ = [
     "Evaluation",
     "Inputs",
     "MaskedAdam",
+    "LostRankError",
     "MetricsError",
     "NetworkConfig",
     "NetworkSpec",
@@ -80,6 +84,7 @@ __all__ = [
     "Policy",
     "PolicyConfig",
     "PolicyMapError",
+    "Processes",
     "Preset",
     "Replay",
     "Run",
@@ -99,6 +104,7 @@ __all__ = [
     "bootstraps",
     "evaluate",
     "export_policy",
+    "joined",
     "load_checkpoint",
     "play",
     "plot_curves",
