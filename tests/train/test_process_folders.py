@@ -7,6 +7,7 @@ import signal
 import time
 
 import pytest
+import ranks
 import torch
 from process_cases import GHOSTS, SHARDED
 from ranks import exits, in_processes, started
@@ -242,3 +243,18 @@ def test_runs_that_processes_cannot_have_are_refused_by_name(tmp_path):
             assert text in found[name]
     with pytest.raises(ConfigError, match="num_envs: expected a multiple of 3, the number of shards, got 8"):
         Trainer(dataclasses.replace(SHARDED, shards=3), quiet=True)
+
+
+def test_processes_that_start_again_have_words_of_their_own(tmp_path):
+    """torchrun keeps its store at a restart."""
+    from datetime import timedelta
+
+    import torch.distributed as dist
+
+    kept = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False, timeout=timedelta(seconds=30))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("TORCHELASTIC_USE_AGENT_STORE", "True")
+        patched.setattr(ranks, "free_port", lambda: kept.port)
+        for start in range(3):
+            heard = in_processes(2, lambda processes, start=start: processes.from_first(lambda: start), tmp_path / str(start))
+            assert heard == [start, start]
