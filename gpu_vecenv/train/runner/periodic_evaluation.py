@@ -24,7 +24,7 @@ class PeriodicEvaluation:
     Attributes:
         best: the best mean return so far, which a checkpoint holds.
         latest: result of this iteration's evaluation; None without one.
-        latest_is_best: True if that result is the best so far.
+        latest_is_best: True if that result is the best so far, in all processes of a run.
     """
 
     def __init__(self, config: ResolvedConfig, parts: RunState) -> None:
@@ -75,12 +75,23 @@ class PeriodicEvaluation:
     def evaluate(self, iteration: int) -> dict[str, float]:
         """Evaluate if this iteration is due; return metrics ``evaluation/ROLE`` and ``evaluation/episode/NAME``.
 
+        Of a run in several processes the first one evaluates and returns metrics.
+
         Raises:
             UnfinishedError: an episode did not end within 10,000 steps, or the env's time limit if it is longer.
         """
-        interval = self.config.evaluation_interval
+        interval, processes = self.config.evaluation_interval, self.parts.processes
+        self.latest_is_best = False
         if interval is None or iteration % interval != 0:
             return {}
+        metrics = self._evaluate(iteration) if processes is None or processes.is_first else {}
+        if processes is not None:  # the others learn what decides whether the run goes on
+            heard = processes.from_first(lambda: [self.best.value, self.best.evaluations_since, self.latest_is_best])
+            self.best.value, self.best.evaluations_since, self.latest_is_best = heard
+        return metrics
+
+    def _evaluate(self, iteration: int) -> dict[str, float]:
+        """Evaluate in this process; see ``evaluate()``."""
         try:
             result = self.measured()
         except UnfinishedError as error:
