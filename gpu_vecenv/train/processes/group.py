@@ -10,6 +10,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed.distributed_c10d import Store
 
 from gpu_vecenv.train.errors import LostRankError
 from gpu_vecenv.train.processes.signs import Signs
@@ -28,7 +29,7 @@ class Processes:
     """
 
     def __init__(
-        self, rank: int, count: int, backend: str, store: dist.Store, signs: Signs, group: dist.ProcessGroup | None = None
+        self, rank: int, count: int, backend: str, store: Store, signs: Signs, group: dist.ProcessGroup | None = None
     ) -> None:
         """Store the parts of a group; see ``joined()``.
 

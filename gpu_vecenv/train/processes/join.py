@@ -11,6 +11,8 @@ from datetime import timedelta
 
 import torch
 import torch.distributed as dist
+from torch.distributed.distributed_c10d import PrefixStore, Store
+from torch.distributed.rendezvous import rendezvous
 
 from gpu_vecenv.train.errors import ConfigError, LostRankError
 from gpu_vecenv.train.processes.group import POLL_S, Processes
@@ -81,11 +83,11 @@ def joined(device: str = "auto", even_alone: bool = False) -> Iterator[Processes
 
 
 def _join(device: str) -> Processes:
-    launchers, rank, count = next(dist.rendezvous("env://", timeout=TIMEOUT))
+    launchers, rank, count = next(rendezvous("env://", timeout=TIMEOUT))
     store = _of_this_start(launchers, rank, count)
-    signs = Signs(rank, count, dist.PrefixStore("signs", store))
-    dist.init_process_group("gloo", store=dist.PrefixStore("group", store), rank=rank, world_size=count, timeout=TIMEOUT)
-    words = dist.PrefixStore("words", store)
+    signs = Signs(rank, count, PrefixStore("signs", store))
+    dist.init_process_group("gloo", store=PrefixStore("group", store), rank=rank, world_size=count, timeout=TIMEOUT)
+    words = PrefixStore("words", store)
     if device.startswith("cuda"):
         torch.cuda.set_device(device)
         if _number("LOCAL_WORLD_SIZE", 1) <= torch.cuda.device_count():
@@ -94,7 +96,7 @@ def _join(device: str) -> Processes:
     return Processes(rank, count, "gloo", words, signs)
 
 
-def _of_this_start(store: dist.Store, rank: int, count: int) -> dist.Store:
+def _of_this_start(store: Store, rank: int, count: int) -> Store:
     """Return a part of the launcher's store for these processes alone.
 
     After a restart, torchrun's store still has the words of the processes before, and nothing that all of them know tells the
@@ -110,7 +112,7 @@ def _of_this_start(store: dist.Store, rank: int, count: int) -> dist.Store:
         store.set(f"asks/{rank}", own)
         name = store.get(f"answer/{own}").decode()  # waits for it
         store.add(f"joined/{name}", 1)
-        return dist.PrefixStore(name, store)
+        return PrefixStore(name, store)
     until = time.monotonic() + TIMEOUT.total_seconds()
     while store.add(f"joined/{own}", 0) < count - 1:
         for other in range(1, count):
@@ -119,7 +121,7 @@ def _of_this_start(store: dist.Store, rank: int, count: int) -> dist.Store:
         if time.monotonic() > until:
             raise LostRankError(f"rank 0 of {count}: not all other processes joined within {TIMEOUT}")
         time.sleep(POLL_S)
-    return dist.PrefixStore(own, store)
+    return PrefixStore(own, store)
 
 
 def _number(name: str, default: int) -> int:

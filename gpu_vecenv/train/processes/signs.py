@@ -15,7 +15,7 @@ import threading
 import time
 from pathlib import Path
 
-import torch.distributed as dist
+from torch.distributed.distributed_c10d import Store
 
 from gpu_vecenv.train.errors import LostRankError
 
@@ -40,7 +40,7 @@ LOST = "lost"
 class Signs:
     """Signs of all processes, in a store. ``close()`` ends the thread."""
 
-    def __init__(self, rank: int, count: int, store: dist.Store) -> None:
+    def __init__(self, rank: int, count: int, store: Store) -> None:
         """Start the thread.
 
         Args:
@@ -54,7 +54,8 @@ class Signs:
         self._lost: tuple[int, str] | None = None
         store.set(_place(rank), json.dumps((socket.gethostname(), os.getpid())))
         store.set(_sign(rank), "0")
-        self._thread = threading.Thread(target=self._run, args=(store.clone(),), daemon=True, name="signs of life")
+        own = store.clone()  # type: ignore[attr-defined]  # torch's stubs lack it
+        self._thread = threading.Thread(target=self._run, args=(own,), daemon=True, name="signs of life")
         if count > 1:
             self._thread.start()
 
@@ -87,9 +88,9 @@ class Signs:
         while self._lost is None and time.monotonic() < until:
             for rank in range(self.count):
                 if rank != self.rank and self._is_gone(rank):
-                    self._lost = self._lost or (rank, "its process ended")
                     with contextlib.suppress(RuntimeError):
-                        _tell(self._store, rank, "its process ended")
+                        _tell(self._store, rank, "its process ended")  # unless it said why
+                        self._lost = _told(self._store)
             time.sleep(SIGN_S / 10)
         return LostRankError(self._text(cause))
 
@@ -115,7 +116,7 @@ class Signs:
         rank, why = self._lost
         return f"rank {rank} of {self.count} is lost: {why}"
 
-    def _run(self, store: dist.Store) -> None:
+    def _run(self, store: Store) -> None:
         """Give signs, and look at those of the next process and at the key of the first lost one."""
         number, seen, seen_at = 0, b"", time.monotonic()
         while self._lost is None:
@@ -129,8 +130,7 @@ class Signs:
                     seen, seen_at = sign, time.monotonic()
                 elif time.monotonic() - seen_at > STALE_S:
                     _tell(store, self._next, f"no sign of life for {STALE_S:.0f} s")
-                if store.check([LOST]):
-                    self._lost = tuple(json.loads(store.get(LOST)))  # type: ignore[assignment]
+                self._lost = _told(store)
             except RuntimeError as error:  # the store is gone, and with it the process or the agent that holds it
                 if time.monotonic() - seen_at > STALE_S:
                     self._lost = 0, f"{GONE}: {error}"
@@ -139,9 +139,17 @@ class Signs:
             os._exit(FAILED)
 
 
-def _tell(store: dist.Store, rank: int, why: str) -> None:
+def _tell(store: Store, rank: int, why: str) -> None:
     """Set the key of the first lost process, unless it is set."""
     store.compare_set(LOST, "", json.dumps((rank, why)))
+
+
+def _told(store: Store) -> tuple[int, str] | None:
+    """Return the rank of the first lost process and the reason; None if none is lost."""
+    if not store.check([LOST]):
+        return None
+    rank, why = json.loads(store.get(LOST))
+    return rank, why
 
 
 def _sign(rank: int) -> str:
