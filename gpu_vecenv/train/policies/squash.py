@@ -42,7 +42,7 @@ class Squash(torch.autograd.Function):
         return action, log_prob
 
     @staticmethod
-    @torch.autograd.function.once_differentiable  # type: ignore[untyped-decorator]
+    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, of_action: Tensor, of_log_prob: Tensor) -> tuple[Tensor | None, ...]:
         """Return the derivatives by the outputs, float32 (R, 2 k)."""
         outputs, noise = ctx.saved_tensors

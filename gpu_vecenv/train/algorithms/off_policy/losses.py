@@ -45,7 +45,8 @@ def critic_loss(values: Tensor, target: Tensor, weight: Tensor, factor: float, s
         factor=factor, scale=scale, slopes=slopes, results=results,
     )  # fmt: skip
     call.launch("gv_critic_loss", 1)
-    return Loss(*results.unbind(), slopes)
+    loss, mean = results.unbind()
+    return Loss(loss, mean, slopes)
 
 
 def actor_loss(
@@ -68,4 +69,5 @@ def actor_loss(
         log_prob=None if log_prob is None else log_prob.detach(), slopes=slopes, log_prob_slopes=log_prob_slopes, results=results,
     )  # fmt: skip
     call.launch("gv_actor_loss", 1)
-    return Loss(*results.unbind(), slopes, log_prob_slopes)
+    loss, mean = results.unbind()
+    return Loss(loss, mean, slopes, log_prob_slopes)
