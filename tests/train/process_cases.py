@@ -11,11 +11,11 @@ import torch
 from gpu_vecenv.train import NetworkConfig, PPOConfig, PQNConfig, TrainConfig, Trainer
 
 GHOSTS = TrainConfig(
-    "Ghost-v0", num_envs=8, total_steps=8 * 6 * 3, device="cpu", stagger_starts=False, env_kwargs={"max_episode_steps": 20},
+    "Ghost-v0", num_envs=8, total_steps=8 * 6 * 2, device="cpu", stagger_starts=False, env_kwargs={"max_episode_steps": 20},
     ppo=PPOConfig(num_steps=6, num_epochs=2, num_minibatches=1, learning_rate=1e-3, target_kl=0.5),
     network=NetworkConfig(hidden_sizes=(8,)),
 )  # fmt: skip
-"""Three iterations with agents that leave or are absent, and with masks."""
+"""Two iterations with agents that leave or are absent, and with masks."""
 
 
 def changed(config, **ppo):

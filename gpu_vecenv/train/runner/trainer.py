@@ -415,7 +415,8 @@ class Trainer:
                 self._call("on_episodes", name, metrics[f"return/{name}"], metrics[f"episode_length/{name}"])
         if self.callbacks:
             self._call("on_iteration", dict(metrics))  # a copy, because a callback may change it
-        if self.periodic_evaluation.latest_is_best and self.config.out is not None:
+        found_best, self.periodic_evaluation.found_best = self.periodic_evaluation.found_best, False
+        if found_best and self.config.out is not None:
             state = self._whole_state()
             if self._files is not None and state is not None:
                 self._files.save_best(state)
