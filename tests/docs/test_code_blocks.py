@@ -155,6 +155,7 @@ def shortened(words):
     return [*words, *small, "--total-steps", "800" if resumed else "400"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", sorted({b.path for b in BASH}), ids=lambda path: path.name)
 def test_commands_of_a_page_run(page, request, tmp_path, monkeypatch, capsys):
     """Commands of this package run in order and in one folder; of others, set-up is checked, and a test below runs CXX."""

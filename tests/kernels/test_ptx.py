@@ -51,17 +51,11 @@ def spec_of(name):
     return importlib.import_module(f"{module}.spec").SPEC
 
 
-LONGEST = [
-    ("WarpTag-v0", {"num_other_agents_observed": 64}),
-    ("WarpTag-v0", {"num_taggers": 1, "num_runners": 1}),
-    ("WarpTag-v0", {"num_taggers": 5, "num_runners": 410, "num_other_agents_observed": 32}),
-]
-"""Their kernels take longest to compile; each search of theirs is in others, too."""
-
 CASES = [
-    pytest.param(name, params, marks=pytest.mark.slow if (name, params) in LONGEST else ())
+    pytest.param(name, params, marks=pytest.mark.slow if params != shapes[0] else ())
     for name, shapes in SHAPES.items() for params in shapes
 ]  # fmt: skip
+"""The first shape of each env is fast; the others, which take a minute in all, run in a step of ``.ci/run``."""
 
 
 @functools.cache
@@ -147,6 +141,7 @@ def test_kernels_for_older_gpus_have_no_wait():
     assert "griddepcontrol" not in compile_ptx(spec_of("WarpCartPole-v1"), 89)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", [None, "1024"])
 @pytest.mark.parametrize(("name", "params"), SHARING_A_BLOCK)
 def test_worlds_that_share_a_block_share_its_memory(name, params, block, monkeypatch):

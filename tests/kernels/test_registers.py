@@ -23,6 +23,7 @@ def test_every_shipped_env_is_recorded():
     assert set(RECORDED) == {"nvrtc", *IDS}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", IDS)
 def test_shipped_envs_use_the_registers_recorded_and_steps_do_not_spill(name):
     """Another version of NVRTC may use others. A rollout may spill a little, or with the largest limit."""

@@ -104,6 +104,7 @@ def wheel(checkout, tmp_path_factory) -> Path:
     return build("build_wheel", tree, folder / "dist")
 
 
+@pytest.mark.slow
 def test_the_wheel_fits_every_python_and_installs_one_package(wheel):
     platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
     assert wheel.name == f"gpu_vecenv-0.1.0-py3-none-{platform}.whl"
@@ -121,6 +122,7 @@ def test_the_wheel_fits_every_python_and_installs_one_package(wheel):
     assert len(kernels) == 2 * (len(envs) + len(PROGRAMS))  # for two kinds of x86-64
 
 
+@pytest.mark.slow
 def test_the_page_states_the_size_of_the_wheel(wheel):
     """Kernels differ by compiler, so that the size may differ by a tenth."""
     page = (ROOT / "docs" / "design" / "packaging.md").read_text()
@@ -134,6 +136,7 @@ def test_the_page_states_the_size_of_the_wheel(wheel):
     assert [float(number) * 1e6 for number in stated.groups()] == pytest.approx(sizes, rel=0.1)
 
 
+@pytest.mark.slow
 def test_wheel_runs_without_a_compiler(wheel, tmp_path):
     zipfile.ZipFile(wheel).extractall(tmp_path / "site")
     setup = f"sys.path.insert(0, {str(tmp_path / 'site')!r})"
@@ -144,6 +147,7 @@ def test_wheel_runs_without_a_compiler(wheel, tmp_path):
     assert shape == ["2", "13", "71"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", LEVELS[LEVELS.index(cpu_level()) :])
 @pytest.mark.parametrize("case", ["cartpole", "pendulum", "grid tag", "tag, small worlds"])
 def test_kernels_of_the_wheel_give_the_same_bits(wheel, tmp_path, case, level):

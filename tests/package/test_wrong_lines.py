@@ -27,9 +27,16 @@ train | expected an env id, such as WarpTag-v0, or a --config with one, got None
 train --config /dev/zero | /dev/zero: expected a file of at most 33,554,432 bytes, got more
 train '' | got ''
 train 'Warp Tag' | got 'Warp Tag'
-train WarpTag-v0 --num-envs 0 | num_envs: expected an integer from 1 to 2147483647, or None, got 0
-train WarpTag-v0 --num-envs -3 | num_envs: expected an integer from 1 to 2147483647, or None, got -3
+train WarpTag-v0 --num-envs 0 | num_envs: expected an integer from 1 to 2147483647, 'auto' or None, got 0
+train WarpTag-v0 --num-envs -3 | num_envs: expected an integer from 1 to 2147483647, 'auto' or None, got -3
 train WarpCartPole-v1 --num-envs 99999999999999999999 | an integer from 1 to 2147483647
+train WarpTag-v0 --auto-sizes num_envs=(2,4) | auto_sizes: expected num_envs='auto' with it, got None
+train WarpTag-v0 --num-envs auto --auto-sizes num_envs=4 | auto_sizes.num_envs: expected two integers from 1 to 2147483647
+train WarpTag-v0 --num-envs auto --auto-sizes worlds=(2,4) | AutoSizes option: expected one of num_envs, num_steps
+train WarpTag-v0 --num-envs auto --total-steps 10 | at most 0 steps in a rollout
+train WarpPendulum-v1 --num-envs auto --algorithm td3 | num_envs: expected a number with the algorithm 'td3'
+train WarpTag-v0 --devices cpu | --devices: expected it with several runs, as by --seeds, got one run and cpu
+train WarpTag-v0 --seeds 2 --devices cpu --device cpu | --devices: expected no --device with it, got cpu
 train WarpTag-v0 --total-steps 0 | total_steps: expected an integer from 1 to 9223372036854775807, or None, got 0
 train WarpTag-v0 --total-steps -5 | total_steps: expected an integer from 1 to 9223372036854775807, or None, got -5
 train WarpTag-v0 --seed -1 | seed: expected an integer from 0 to 2**64 - 1, got -1

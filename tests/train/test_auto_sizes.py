@@ -261,7 +261,7 @@ def test_wrong_options_are_refused(auto, changes, expected):
 
 @pytest.mark.parametrize("value", [(0, 4), (4, 2), (1, 2, 3), (1.0, 2), 4, (True, 4)])
 def test_wrong_bounds_are_refused(value):
-    with pytest.raises(ConfigError, match="num_envs: expected two integers from 1 to"):
+    with pytest.raises(ConfigError, match=r"auto_sizes\.num_envs: expected two integers from 1 to"):
         AutoSizes(num_envs=value)
 
 

@@ -15,6 +15,8 @@ from gpu_vecenv.backend.programs import CpuProgram
 from gpu_vecenv.spec.roles import Group
 from gpu_vecenv.train.algorithms import shuffle
 from gpu_vecenv.train.algorithms.adam_step import AdamStep
+from gpu_vecenv.train.algorithms.off_policy.losses import critic_loss
+from gpu_vecenv.train.policies.squash import squash
 from gpu_vecenv.train.returns import choices, effects, episodes, masks, metrics, moments, scan
 from gpu_vecenv.train.storage.replay import Replay
 
@@ -27,6 +29,7 @@ def results(steps=40, rows=700):
     running, sums = torch.randn(rows, generator=g), torch.ones(3, rows)
     stats, by_world = episodes.EpisodeStats(rows, 200), episodes.EpisodeStats(rows, 200, [2, 1, 4])
     wide = torch.randn(3000, 37, generator=g)
+    columns = wide.T.contiguous()
     return (
         *scan.advantages(reward, value, -reward, (valid, episode_end, timed_out), 0.9, 0.8),
         scan.discounted_returns(reward, valid, episode_end, 0.9, running),
@@ -44,6 +47,8 @@ def results(steps=40, rows=700):
         *shuffle.shuffle(shuffle.choose(valid.flatten(), True), 3, torch.tensor(8)),
         shuffle.shuffle_samples(shuffle.choose(valid.flatten()), 3, torch.tensor(9), 1, 4),
         *replayed(None), *replayed(0.6), *stepped(wide),
+        *squash(wide[:, :6], wide[:, 6:9], -1.0, 1.0),
+        *critic_loss(columns[:2].unsqueeze(2), columns[2], columns[3].abs(), 0.5)[:3],
     )  # fmt: skip
 
 

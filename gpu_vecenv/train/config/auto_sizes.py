@@ -8,6 +8,7 @@ from typing import Final
 
 from gpu_vecenv.train.config.checks import COUNT, MAX_INT, POSITIVE, Check, check_fields, integer
 from gpu_vecenv.train.config.ppo import MAX_ROLLOUT
+from gpu_vecenv.train.errors import ConfigError
 
 AUTO: Final = "auto"
 """Value of ``TrainConfig.num_envs`` that asks for a search."""
@@ -42,7 +43,10 @@ class AutoSizes:
         for name in ("num_envs", "num_steps", "num_minibatches"):
             if isinstance(value := getattr(self, name), list):  # as in files
                 object.__setattr__(self, name, tuple(value))
-        check_fields(self, AUTO_SIZES_CHECKS)
+        try:
+            check_fields(self, AUTO_SIZES_CHECKS)
+        except ConfigError as error:  # options of a run have the same names
+            raise ConfigError(f"auto_sizes.{error}") from None
 
 
 def _pair(most: int) -> Check:

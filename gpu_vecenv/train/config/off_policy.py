@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import ClassVar
 
 import numpy as np
 
@@ -98,8 +98,7 @@ class OffPolicyConfig(AlgorithmConfig):
         else:
             ordered = None not in bounds and bounds[0] < bounds[1]  # type: ignore[operator]  # neither is None
             require(ordered, "value_min, value_max", "returns of the first and of the last atom, in this order", bounds)
-            low, high = cast(tuple[float, float], bounds)
-            atoms = np.linspace(low, high, self.num_atoms, dtype=np.float32)
+            atoms = np.linspace(*bounds, self.num_atoms, dtype=np.float32)  # type: ignore[arg-type]  # both are numbers
             apart = bool((np.diff(atoms) > 0).all())
             require(apart, "value_min, value_max", f"{self.num_atoms} atoms that differ in float32 between them", bounds)
         if self.priority_exponent is None:

@@ -251,8 +251,8 @@ PRESETS: dict[str, Preset] = {
         num_envs=512,
         total_steps=1_000_000,
         ppo=PPOConfig(num_steps=64, num_minibatches=4, learning_rate=4e-3, clip_value=False, entropy_coef=0.0),
-        # With fewer worlds a rollout of a good policy holds hardly any fall, and values of both actions become alike. A cart that
-        # drifts out of the track does so for a hundred steps, which long returns and many small steps of the optimiser learn.
+        # With fewer worlds a rollout of a good policy holds hardly any fall, and values of both actions become alike. With
+        # a lambda of 0.65 and a quarter of the optimiser's steps, one seed in ten stays at returns below 200.
         algorithms={
             "pqn": AlgorithmPreset(
                 PQNConfig(
@@ -314,7 +314,7 @@ PRESETS: dict[str, Preset] = {
         ),
         network=NetworkConfig(log_std=1.0),
         algorithms={
-            # A fixed temperature of 0.1 pays more for a random walk of some hundred steps than the goal is worth.
+            # With a fixed temperature, 0.1 or 0.02, some seeds end below 0.
             "sac": _off_policy(SACConfig(**VALLEY, gamma=0.999, temperature=0.02), 64, 200_000),
             "td3": _off_policy(TD3Config(**VALLEY, gamma=0.99, exploration_noise=0.5), 64, 200_000),
             "ddpg": _off_policy(DDPGConfig(**VALLEY, gamma=0.99, exploration_noise=0.5), 64, 200_000),

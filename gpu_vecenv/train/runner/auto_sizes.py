@@ -181,7 +181,8 @@ def _probe(
     with torch.random.fork_rng(devices=[]), contextlib.closing(make_env(small)) as env:
         device = torch.device(env.device)
         require_gpu(small, device)
-        parts = RunState(env, small, copy.deepcopy(dict(networks)))
+        plain = dataclasses.replace(small, kernels="torch")  # fused kernels would be compiled for one world
+        parts = RunState(env, plain, copy.deepcopy(dict(networks)))
         learning = {policy: resolved.options_of(policy) for policy in parts.algorithms}
         layout, remember = env.layout, any(parts.policies[policy].state_shape for policy in learning)
     horizon = math.inf if remember else max(_horizon(each) for each in learning.values())

@@ -130,6 +130,8 @@ class GraphExecutor:
             finally:
                 torch.cuda.set_sync_debug_mode(before)
         for warning in caught:
+            if str(warning.message).startswith("Synchronization debug mode is a prototype feature"):
+                continue  # torch's note on the mode that is set above
             if "synchronizing CUDA operation" not in str(warning.message):
                 warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
             elif not first and not self.reason:

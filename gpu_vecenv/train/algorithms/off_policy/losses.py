@@ -45,8 +45,7 @@ def critic_loss(values: Tensor, target: Tensor, weight: Tensor, factor: float, s
         factor=factor, scale=scale, slopes=slopes, results=results,
     )  # fmt: skip
     call.launch("gv_critic_loss", 1)
-    loss, mean = results.unbind()
-    return Loss(loss, mean, slopes)
+    return Loss(results[0], results[1], slopes)
 
 
 def actor_loss(
@@ -69,5 +68,4 @@ def actor_loss(
         log_prob=None if log_prob is None else log_prob.detach(), slopes=slopes, log_prob_slopes=log_prob_slopes, results=results,
     )  # fmt: skip
     call.launch("gv_actor_loss", 1)
-    loss, mean = results.unbind()
-    return Loss(loss, mean, slopes, log_prob_slopes)
+    return Loss(results[0], results[1], slopes, log_prob_slopes)

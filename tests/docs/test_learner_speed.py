@@ -1,0 +1,30 @@
+"""The tables of learners beside other libraries."""
+
+from tools.docs import learner_speed_table
+
+ROWS = {
+    "sac one gpu_vecenv": {"steps_per_second": 2000.0},
+    "sac one peer, graphs": {"steps_per_second": 400.0},
+    "sac one broken": {"error": "no module"},
+    "sac many gpu_vecenv": {"steps_per_second": 9.0},
+}
+
+
+def test_the_page_shows_the_committed_results():
+    assert learner_speed_table.main(["--check"]) == 0
+
+
+def test_a_row_has_our_rate_over_that_of_the_library():
+    rows = learner_speed_table.off_policy_rows(ROWS)
+    assert rows == [["SAC", "gpu_vecenv", "2,000", "1.00"], ["SAC", "peer, graphs", "400", "5.00"]]
+
+
+def test_a_memory_stands_beside_the_peer_with_sequences_of_the_same_length():
+    ways = {f"{way}, {kind}": {"ms": ms} for way in learner_speed_table.MEMORY for kind, ms in (("auto", 2.0), ("torch", 30.0))}
+    ways["PureJaxRL, 64 units, sequences of 16"] = {"ms": 50.0}
+    options = {"worlds": 2048, "num_steps": 128, "rounds": 3}
+    machine = {"cpu": "x", "gpu": "Some GPU", "commit": "0123456789abcdef"}
+    text = learner_speed_table.memory_block({"ways": ways, "options": options, "machine": machine})
+    assert "| GRU of 64 units, segments of 16 steps | 2.00 | 30.0 | 50.0 (25 times) |" in text
+    assert "| GRU of 64 units, whole sequences of 128 steps | 2.00 | 30.0 |  |" in text
+    assert "Some GPU, commit 0123456789ab, medians of 3 rounds." in text

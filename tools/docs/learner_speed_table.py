@@ -1,0 +1,96 @@
+"""Writes tables of docs/training-speed.md: recurrent PPO, SAC, TD3 and PQN beside other libraries; ``--check`` tells staleness."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+from tools.docs.generated import table, update_page, with_block  # noqa: E402
+
+COMMAND = "python tools/docs/learner_speed_table.py"
+PAGE = ROOT / "docs" / "training-speed.md"
+RESULTS = ROOT / "benchmarks" / "results"
+
+OURS = "gpu_vecenv"
+MEMORY = {
+    "feed-forward": ("feed-forward, 64-64", None),
+    "GRU, segments of 16": ("GRU of 64 units, segments of 16 steps", "PureJaxRL, 64 units, sequences of 16"),
+    "GRU, sequences of 128": ("GRU of 64 units, whole sequences of 128 steps", "PureJaxRL, 64 units, sequences of 128"),
+}
+"""Name of a way in the results, its name in the table, and the peer with sequences of the same length."""
+
+
+def machine_text(machine: Mapping[str, Any]) -> str:
+    """The device and the commit of a measurement."""
+    return f"{machine.get('gpu', machine['cpu'])}, commit {machine['commit'][:12]}"
+
+
+def memory_block(results: Mapping[str, Any]) -> str:
+    """Milliseconds of an iteration of PPO with a memory, by kernels, by torch, and of PureJaxRL."""
+    ways, rows = results["ways"], []
+    for way, (name, peer) in MEMORY.items():
+        ours, torch = (ways[f"{way}, {kind}"]["ms"] for kind in ("auto", "torch"))
+        peer_ms = ways[peer]["ms"] if peer in ways else None
+        peer_text = "" if peer_ms is None else f"{peer_ms:.1f} ({peer_ms / ours:.0f} times)"
+        rows.append([name, f"{ours:.2f}", f"{torch:.1f}", peer_text])
+    options = results["options"]
+    size = f"CartPole, {options['worlds']:,} worlds x {options['num_steps']} steps, 4 x 4 minibatches"
+    header = [size, "kernels of its own, ms an iteration", "torch in a CUDA graph, ms", "PureJaxRL, ms"]
+    return f"{table(header, rows)}\n{machine_text(results['machine'])}, medians of {options['rounds']} rounds.\n"
+
+
+def off_policy_rows(rows: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
+    """A line for each algorithm and library with one world; the share is our rate over that of the library."""
+    lines = []
+    for name, row in rows.items():
+        algorithm, setting, library = name.split(" ", 2)
+        if setting == "one" and "steps_per_second" in row:
+            ours = rows[f"{algorithm} one {OURS}"]["steps_per_second"]
+            rate = row["steps_per_second"]
+            lines.append([algorithm.upper(), library, f"{rate:,.0f}", f"{ours / rate:.2f}"])
+    return lines
+
+
+def off_policy_block(results: Mapping[str, Any]) -> str:
+    """Steps a second with one world, and transitions learned a second with many."""
+    rows = results["rows"]
+    text = table(["algorithm", "library", "steps/s", "gpu_vecenv's rate, times"], off_policy_rows(rows))
+    lines = [
+        [algorithm.upper(), f"{many['steps_per_second']:,.0f}", f"{many['learned'] / 1e6:.1f} M",
+         f"{rows[f'{algorithm} update {OURS}']['gradient_steps_per_second']:,.0f}"]
+        for algorithm in ("sac", "td3") for many in [rows[f"{algorithm} many {OURS}"]]
+    ]  # fmt: skip
+    header = ["algorithm", "steps/s, many worlds", "transitions learned a second", "gradient steps/s of 256, 32 a step"]
+    text += f"\n{table(header, lines)}\n"
+    seconds = rows[f"sac goal {OURS}"]["seconds_with_setup"]
+    text += f"Pendulum reaches a mean return of -200 by SAC in {seconds:.1f} s, set-up included.\n"
+    return text + f"{machine_text(rows[f'sac one {OURS}']['machine'])}.\n"
+
+
+def pqn_block(results: Mapping[str, Any]) -> str:
+    """Milliseconds of an iteration of PQN beside purejaxql."""
+    rows = results["rows"]
+    lines = [
+        [name, f"{rows[f'{name}, {OURS}']['ms']:.1f}", f"{rows[f'{name}, purejaxql']['ms']:.1f}"]
+        for name in ("as shipped", "many worlds")
+    ]
+    text = table(["CartPole", f"{OURS}, ms an iteration", "purejaxql, ms an iteration"], lines)
+    return f"{text}\n{machine_text(rows[f'as shipped, {OURS}']['machine'])}.\n"
+
+
+def main(arguments: list[str]) -> int:
+    """Write the tables, or only say if they are stale; returns the exit status."""
+    text = PAGE.read_text()
+    blocks = {"memory_speed": memory_block, "off_policy_speed": off_policy_block, "pqn_speed": pqn_block}
+    for name, block in blocks.items():
+        text = with_block(text, name, COMMAND, block(json.loads((RESULTS / f"{name}.json").read_text())))
+    return update_page(PAGE, text, arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
