@@ -1,4 +1,4 @@
-"""Writes tables of docs/training-speed.md: recurrent PPO, SAC, TD3 and PQN beside other libraries; ``--check`` tells staleness."""
+"""Writes tables of docs/training-speed.md: recurrent PPO, SAC, TD3 and PQN beside other libraries; ``--check`` checks them."""
 
 from __future__ import annotations
 
