@@ -1,7 +1,8 @@
 """Evolution strategies (Salimans et al. 2017, arXiv 1703.03864): an algorithm of your own for the trainer, in one file.
 
 Each row of a policy acts with weights of its own: those of the policy and normal noise. After whole episodes the policy moves
-along the noise of the rows with high returns. There is no gradient, no value and no minibatch.
+along the noise of the rows with high returns. There is no gradient, no value and no minibatch. In a run of several processes all
+rows of all of them are one generation.
 
 Run ``python examples/evolution.py``; or, with this folder on PYTHONPATH,
 ``gpu-vecenv train WarpCartPole-v1 --algorithm evolution:evolution --evolution sigma=0.2``.
@@ -56,6 +57,8 @@ class Evolution(Algorithm):
     """Moves the weights of the actor; those of the critic stay, because nothing reads them."""
 
     metric_names = ("generation", "fitness", "best_fitness")
+    sums_over_processes = True
+    of_worlds = ("scores",)
 
     def __init__(self, policy: Any, options: EvolutionConfig, setup: Setup) -> None:
         """Draw the first generation; the arguments are those of ``make`` in ``register_algorithm()``."""
@@ -66,6 +69,8 @@ class Evolution(Algorithm):
             expected = "the built-in network without a trunk and without layer norms, and an even number of rows"
             raise ConfigError(f"evolution: expected {expected}, got {rows}")
         self.policy, self.options, self.layers = policy, options, network.actor_layers
+        self.processes, self.count = setup.processes, setup.num_processes
+        self.rank = 0 if setup.processes is None else setup.processes.rank
         self.weights = list(self.layers.parameters())
         generator = torch.Generator("cpu").manual_seed(setup.seed % 2**63)
         self.table = torch.randn(TABLE, generator=generator, dtype=torch.float32, device="cpu").to(device)
@@ -113,14 +118,20 @@ class Evolution(Algorithm):
         episodes += torch.where(some, count - 1 + began, 0.0)
         present.copy_(torch.where(some, total[-1] - last, present + total[-1]))
         began.copy_(torch.where(some, 1.0, began))
-        ready, fitness = (episodes > 0).all(), returns / episodes
+        fitness = self._of_all(returns / episodes)
+        ready = self._of_all(episodes).gt(0).all()
         metrics = torch.stack((self.generation.float(), fitness.mean(), fitness.amax()))
-        self._step(torch.where(ready, self._ranks(fitness), 0.0))
+        ranks = self._ranks(fitness).chunk(self.count)[self.rank]
+        self._step(torch.where(ready, ranks, 0.0))
         self.generation += ready
         self._draw()
         start = torch.stack((*torch.zeros_like(self.scores[:3]), samples.ended[-1].float()))
         self.scores.copy_(torch.where(ready, start, self.scores))
         return torch.where(ready, metrics, torch.nan)
+
+    def _of_all(self, numbers: Tensor) -> Tensor:
+        """Return numbers of the rows of all processes, in order of rank."""
+        return numbers if self.processes is None else self.processes.gathered(numbers).flatten()
 
     @staticmethod
     def _ranks(fitness: Tensor) -> Tensor:
@@ -132,13 +143,15 @@ class Evolution(Algorithm):
     def _noise(self) -> Tensor:
         """Return the noise of half of the rows, float32 (rows / 2, weights); the others have it with the other sign."""
         half, size = self.candidates.shape[0] // 2, self.candidates.shape[1]
-        row = torch.arange(half, device=self.table.device)
-        return self.table.unfold(0, size, 1)[(self.generation * half + row) * 7_919 % (TABLE - size)]
+        row = self.rank * half + torch.arange(half, device=self.table.device)
+        return self.table.unfold(0, size, 1)[(self.generation * half * self.count + row) * 7_919 % (TABLE - size)]
 
     def _step(self, ranks: Tensor) -> None:
         """Move the policy along the noise of rows with high ranks."""
         plus, minus = ranks.chunk(2)
-        step = (plus - minus) @ self._noise() * (self.options.learning_rate / self.options.sigma / len(ranks))
+        step = (plus - minus) @ self._noise() * (self.options.learning_rate / self.options.sigma / len(ranks) / self.count)
+        if self.processes is not None:
+            self.processes.sum(step)
         for weight, part in zip(self.weights, step.split([weight.numel() for weight in self.weights]), strict=True):
             weight += part.view_as(weight)
 

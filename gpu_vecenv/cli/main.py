@@ -55,6 +55,9 @@ RUN_PARTS = {"curves": ("matplotlib", "PIL"), "video": ("imageio_ffmpeg", "PIL")
 TRAIN_EXTRA = ("tyro", "rich", *dict.fromkeys(name for names in RUN_PARTS.values() for name in names))
 """Modules of the extra ``train``."""
 
+words_of_command: list[str] = []
+"""Words of the command line behind the subcommand that runs, for commands that start themselves in several processes."""
+
 USAGE = "\n".join(
     ["usage: gpu-vecenv COMMAND ...", "       gpu-vecenv --version", "", "commands (COMMAND --help explains one):"]
     + [f"  {name:8}{summary}" for name, (_, summary) in COMMANDS.items()]
@@ -77,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             setattr(sys, name, open(os.devnull, "w"))
         if isinstance(stream := getattr(sys, name), io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a terminal's encoding may lack letters
-    prefix = " ".join(["gpu-vecenv", *(word for word in words[:1] if word in COMMANDS)])
+    prefix = " ".join(["gpu-vecenv", *(word for word in words[:1] if word in COMMANDS)]) + _rank_text()
     status, failure = 0, ""
     output_error: OSError | None = None
     try:
@@ -113,6 +116,7 @@ def _run(words: list[str]) -> int:
     if wrong:
         raise ParameterError(f"expected words in UTF-8, got {wrong[0]!r}.")
     command, *words = words
+    words_of_command[:] = words
     if command not in COMMANDS:
         close = difflib.get_close_matches(command, COMMANDS, n=1)
         hint = f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(COMMANDS)}."
@@ -165,6 +169,12 @@ def _algorithm_words(words: Sequence[str]) -> list[str]:
         elif word != f"--{group}":
             moved.append(f"{group}.{word}")
     return [*remaining, "--algorithms", *moved] if moved else remaining
+
+
+def _rank_text() -> str:
+    """Return the rank of this process for errors, if a launcher started several; empty otherwise."""
+    rank, count = os.environ.get("RANK", ""), os.environ.get("WORLD_SIZE", "")
+    return f", rank {rank} of {count}" if rank and count not in ("", "1") else ""
 
 
 def missing_modules(names: Sequence[str]) -> list[str]:

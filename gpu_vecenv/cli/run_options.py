@@ -61,6 +61,7 @@ class RunOptions:
     wandb: Annotated[str | None, run_option("wandb", "PROJECT", "none")] = None
     graph: Annotated[bool | None, run_option("graph", "{True,False}", "on a GPU")] = None
     precision: Annotated[str | None, run_option("precision", "{float32,tf32,bfloat16,float16}")] = None
+    shards: Annotated[int | None, run_option("shards", "INT", "one for each process")] = None
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,13 @@ import tyro
 from gpu_vecenv.cli import many
 from gpu_vecenv.cli.key_value import Settings, help_option, parse_settings
 from gpu_vecenv.cli.main import RUN_PARTS, missing_modules
+from gpu_vecenv.cli.processes import device_of, require_one_kind, restarted_run, start_processes
 from gpu_vecenv.cli.run_options import LearningOptions, RunOptions, given_options, option_name, with_file
 from gpu_vecenv.errors import GpuVecenvError
 from gpu_vecenv.render.canvas import has_renderer
 from gpu_vecenv.train.config import AUTO, TrainConfig
 from gpu_vecenv.train.errors import ConfigError, UnfinishedError
+from gpu_vecenv.train.processes.join import joined, own_rank
 from gpu_vecenv.train.runner.many import AT_ONCE
 
 if TYPE_CHECKING:
@@ -36,6 +38,8 @@ def train(
     seeds: Annotated[int | None, help_option("one run in the folder itself", "INT")] = None,
     at_once: Annotated[int | None, help_option(str(AT_ONCE), "INT")] = None,
     devices: Annotated[Settings, help_option("that of --device", "DEVICE ...")] = (),
+    gpus: Annotated[int | None, help_option("one process", "INT")] = None,
+    dry_run: bool = False,
     modules: Annotated[Settings, help_option("none", "MODULE ...")] = (),
     options: Annotated[RunOptions, tyro.conf.arg(name="")] = RunOptions(),  # noqa: B008  (frozen)
     learning: Annotated[LearningOptions, tyro.conf.arg(name="")] = LearningOptions(),  # noqa: B008
@@ -53,20 +57,23 @@ def train(
             so on of --out. --resume continues all runs of a folder, without --seeds.
         at_once: with --seeds: most runs at a time, 1 to 32, with --devices on each of them; each has memory of its own.
         devices: with --seeds: devices that the runs take in turn, such as cuda:0 cuda:1.
+        gpus: train on this number of GPUs, one process each, by torchrun; --num-envs and --total-steps are totals. With --device
+            cpu the processes share the cores.
+        dry_run: with --gpus: print the command of torchrun, and start nothing.
         modules: modules that register the run's algorithms, networks and env, to import first.
         options: options of the run.
         learning: options of its policies and of how they learn.
     """
-    from gpu_vecenv.train.run_folder.progress import Progress
     from gpu_vecenv.train.runner.build import import_modules
-    from gpu_vecenv.train.runner.trainer import Trainer
 
     import_modules(modules)
     settings = given_options(options, learning)
+    require_one_kind(gpus, dry_run, seeds)
     left_out = say_left_out()
     if resume:
         folder = _resumed_folder(env_id, config, seeds, settings)
         if many.holds_runs(folder):
+            require_one_kind(gpus, dry_run, folder)
             return _finish(folder, many.resume_seeds(folder, settings, at_once, devices), left_out)
     else:
         settings = with_file(settings if env_id is None else {"env_id": env_id, **settings}, config)
@@ -81,18 +88,42 @@ def train(
     for option, value in (("--at-once", at_once), ("--devices", " ".join(devices) or None)):
         if value is not None:
             raise ConfigError(f"{option}: expected it with several runs, as by --seeds, got one run and {value}")
-    finds_sizes = settings.get("num_envs") == AUTO  # with a display of its own
-    with Progress(sys.stdout, quiet=finds_sizes, task="making the env, its kernels and the policies"):
-        trainer = Trainer.resume(folder, **settings) if resume else Trainer(TrainConfig.from_options(settings))
-    with contextlib.closing(trainer):
-        trainer.train()
-    show_run(trainer, left_out, [of_algorithm, *modules])
+    if start_processes(gpus, dry_run, settings, folder if resume else None):
+        return
+    if not resume and restarted_run(settings):
+        resume, folder, settings = True, str(settings["out"]), {}
+    trainer = _trained(settings, folder if resume else None)
+    if own_rank() == 0:
+        show_run(trainer, left_out, [of_algorithm, *modules])
+
+
+def _trained(settings: Mapping[str, Any], folder: str | None) -> Trainer:
+    """Train, in this process or in those that torchrun started, and return the closed trainer.
+
+    Args:
+        settings: options of a new run, or those that a resumed one changes.
+        folder: folder of a run to resume; None: a new run.
+    """
+    from gpu_vecenv.train.run_folder.progress import Progress
+    from gpu_vecenv.train.runner.trainer import Trainer
+
+    device = str(settings.get("device", "auto" if folder is None else device_of(folder)))
+    quiet = own_rank() > 0 or settings.get("num_envs") == AUTO  # a search for sizes has a display of its own
+    with joined(device) as processes:
+        with Progress(sys.stdout, quiet, task="making the env, its kernels and the policies"):
+            if folder is None:
+                trainer = Trainer(TrainConfig.from_options(settings), processes=processes)
+            else:
+                trainer = Trainer.resume(folder, processes=processes, **settings)
+        with contextlib.closing(trainer):
+            trainer.train()
+    return trainer
 
 
 def say_left_out() -> set[str]:
     """Return the parts of a run's folder that are left out because a package is missing, and name them."""
     missing = {part: names for part, modules in RUN_PARTS.items() if (names := missing_modules(modules))}
-    if missing:
+    if missing and own_rank() == 0:
         packages = ", ".join(sorted({name for names in missing.values() for name in names}))
         print(f'without {packages}: the run gets no {" and no ".join(missing)}; pip install "gpu-vecenv[train]"', flush=True)
     return set(missing)

@@ -32,6 +32,7 @@ with collector_paused():
         CallbackError,
         CheckpointError,
         ConfigError,
+        LostRankError,
         MetricsError,
         NonFiniteError,
         PolicyMapError,
@@ -44,6 +45,8 @@ with collector_paused():
     from gpu_vecenv.train.policies.contract import Draw, Inputs, Policy
     from gpu_vecenv.train.policies.networks import NetworkSpec
     from gpu_vecenv.train.policies.registry import register_network
+    from gpu_vecenv.train.processes.group import Processes
+    from gpu_vecenv.train.processes.join import joined
     from gpu_vecenv.train.run_folder.checkpoint import load_checkpoint, require_same_form
     from gpu_vecenv.train.run_folder.plot import plot_curves
     from gpu_vecenv.train.run_folder.shown import Run
@@ -74,6 +77,7 @@ __all__ = [
     "FoundSizes",
     "Inputs",
     "MaskedAdam",
+    "LostRankError",
     "MetricsError",
     "NetworkConfig",
     "NetworkSpec",
@@ -84,6 +88,7 @@ __all__ = [
     "Policy",
     "PolicyConfig",
     "PolicyMapError",
+    "Processes",
     "Preset",
     "Replay",
     "Run",
@@ -104,6 +109,7 @@ __all__ = [
     "evaluate",
     "export_policy",
     "find_sizes",
+    "joined",
     "load_checkpoint",
     "play",
     "plot_curves",

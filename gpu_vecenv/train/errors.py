@@ -43,5 +43,9 @@ class UnfinishedError(GpuVecenvError, RuntimeError):
     """Episodes of an evaluation did not end within the bound on their steps; the message holds what was seen so far."""
 
 
+class LostRankError(GpuVecenvError, RuntimeError):
+    """A process of a run on several devices is gone; the message names its rank. The newest checkpoint is whole."""
+
+
 class RunsError(GpuVecenvError, RuntimeError):
     """Some of several runs ended with an error; the others are complete."""

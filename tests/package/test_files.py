@@ -25,7 +25,7 @@ NOT_ALLOWED = {("bench", "adapters")}
 """Imports that are refused although the order of rooms would allow them."""
 
 ROOMS = {
-    "train": ("errors", "config", "run_folder", "returns", "policies", "storage", "algorithms", "fused", "runner"),
+    "train": ("errors", "config", "processes", "run_folder", "returns", "policies", "storage", "algorithms", "fused", "runner"),
     "vector": ("outputs", "inputs", "worlds", "env", "wrappers"),
 }
 """Rooms inside a room, from the lowest to the highest, as in CONTRIBUTING.md; ``train/errors`` is a module below the others."""

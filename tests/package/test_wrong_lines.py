@@ -82,6 +82,13 @@ train WarpTag-v0 --env id=5 | got ['id'], which are arguments of make_vec
 train WarpTag-v0 --env env_spec=5 | got ['env_spec'], which are arguments of make_vec
 train WarpTag-v0 --env vectorization_mode=sync | got ['vectorization_mode'], which are arguments of make_vec
 train WarpTag-v0 --env wrappers=5 | got ['wrappers'], which are arguments of make_vec
+train WarpTag-v0 --gpus 0 | --gpus: expected a number from 1 on, got 0
+train WarpTag-v0 --gpus 99 --num-envs 99 --device cuda | --gpus: expected at most
+train WarpTag-v0 --gpus 3 --num-envs 8 | num_envs: expected a multiple of 3, the number of processes, got 8
+train WarpTag-v0 --gpus 2 --seeds 2 | --gpus: expected one run in several processes, got those of 2 with --gpus 2
+train WarpTag-v0 --dry-run | --dry-run: expected --gpus with it, whose command it prints, got none
+train WarpTag-v0 --num-envs 8 --shards 3 | num_envs: expected a multiple of 3, the number of shards, got 8
+train WarpTag-v0 --shards 0 | shards: expected an integer from 1
 train WarpTag-v0 --env first_world=-1 | first_world must be an integer from 0
 train WarpTag-v0 --env render_mode=human | render_mode must be one of None, 'rgb_array', got 'human'
 train WarpTag-v0 --env debug=5 | debug must be one of True, False, got 5

@@ -16,7 +16,8 @@ FusedRecurrentPPO = functools.partial(PPO, backend=FusedRecurrentBackend)
 def make(policy, options, setup):
     options = dataclasses.replace(options, bootstrap_at_time_limit=bootstraps(options.bootstrap_at_time_limit, setup.spec))
     kind = FusedPPO if policy.state_shape is None else FusedRecurrentPPO
-    return kind(policy, options, setup.rows.shape, setup.seed, setup.device, schedule_steps=setup.schedule_steps)
+    return kind(policy, options, setup.rows.shape, setup.seed, setup.device, schedule_steps=setup.schedule_steps,
+                part=setup.part)  # fmt: skip
 
 
 register_algorithm("fused", PPOConfig, make)

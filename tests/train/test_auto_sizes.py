@@ -281,7 +281,7 @@ def test_options_with_auto_have_no_numbers_yet(auto):
 
 def test_a_run_of_several_processes_has_a_number(auto, monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(ConfigError, match="expected a number in a run of several processes"):
+    with pytest.raises(ConfigError, match="expected a number in a run of 2 processes, got 'auto'"):
         find_sizes(auto, quiet=True)
 
 

@@ -157,7 +157,7 @@ def started(monkeypatch, line):
     class Started(Exception):
         """Ends the command."""
 
-    def start(config):
+    def start(config, processes=None):
         configs.append(config)
         raise Started
 

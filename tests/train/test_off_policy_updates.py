@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium.spaces import Box, Discrete, MultiDiscrete
+from ranks import in_processes
 from reference_off_policy import (
     Adam,
     ReferenceChoices,
@@ -105,10 +106,11 @@ def random_batch(group, rng, size, agents, gamma):
     return Batch(before, action, normal(*shape) * valid, inputs(discount != 0), discount, valid, weight, place)
 
 
-def random_case(kind, seed, monkeypatch):
-    """Return an algorithm with random batches, its noise, and its reference."""
+def random_case(kind, seed, monkeypatch, processes=None, size=None):
+    """Return an algorithm with random batches, its noise, and its reference; of several processes with its part of each batch."""
     rng = np.random.default_rng(seed)
-    agents, size, steps = (int(rng.integers(2, 4)) if rng.random() < 0.5 else 0), int(rng.integers(2, 7)), 4
+    agents, some, steps = (int(rng.integers(2, 4)) if rng.random() < 0.5 else 0), int(rng.integers(2, 7)), 4
+    size = size or some
     group = random_group(kind, rng, agents)
     options = {"gradient_steps": steps, "batch_size": size, "learning_starts": 1, "tau": 0.3, "gamma": 0.9}
     options |= {"actor_learning_rate": 1e-3, "critic_learning_rate": 2e-3}
@@ -125,17 +127,72 @@ def random_case(kind, seed, monkeypatch):
     options = config(**options)
     network = NetworkConfig((7, 5), str(rng.choice(["tanh", "relu", "elu"])), layer_norm=seed % 3 == 1)
     batches = [random_batch(group, rng, size, agents, options.gamma) for _ in range(steps)]
-    replay = Batches(batches)
+    replay = Batches(batches if processes is None else [part_of(batch, processes) for batch in batches])
     monkeypatch.setattr(learner, "Replay", lambda *args: replay)
     rows = SimpleNamespace(group=group, shape=(5, agents) if agents else (5,))
     policy = make_policy("p", group, seed, network, options, None, True, WorldSpec())
-    setup = Setup(rows, network, None, torch.device("cpu"), seed, 100, False, False)
+    setup = Setup(rows, network, None, torch.device("cpu"), seed, 100, False, False, processes)
     algorithm = make(policy, options, setup)
     with torch.no_grad():  # moderate numbers in place of nearly constant outputs
         target = algorithm.target_network.parameters() if hasattr(algorithm, "target_network") else ()
         for x in (*policy.parameters(), *target, algorithm.critics.flat, algorithm.targets.flat):
             x *= 1.5
     return algorithm, replay, reference(algorithm, network), steps
+
+
+def part_of(batch, processes):
+    """Return an equal part of a batch for each process."""
+    size = len(batch.weight) // processes.count
+    own = slice(processes.rank * size, (processes.rank + 1) * size)
+
+    def cut(x):
+        if isinstance(x, dict):
+            return {name: each[own] for name, each in x.items()}
+        return Inputs(*map(cut, x)) if isinstance(x, Inputs) else None if x is None else x[own]
+
+    return Batch(*map(cut, batch))
+
+
+def updated(kind, processes, monkeypatch, by_kernels):
+    """Return weights and metrics after an update with given batches and noise, of which each process has a part."""
+    results = {}
+    for seed in range(4):
+        algorithm, _, _, steps = random_case(kind, seed, monkeypatch, processes, size=8)
+        if by_kernels:
+            take_kernels(algorithm, monkeypatch)
+        rank, count = (0, 1) if processes is None else (processes.rank, processes.count)
+        k, rows = algorithm.policy.group.num_entries, algorithm.num_rows * count
+        noise = Noise(seed, max(1, algorithm.num_normals) * rows * steps, "cpu").normal(k)
+        noise = noise.view(steps, max(1, algorithm.num_normals), count, algorithm.num_rows, k)[:, :, rank]
+        monkeypatch.setattr(algorithm, "_normals", lambda noise=noise: noise)
+        scalars = () if algorithm.options.priority_exponent is None else (torch.tensor(0.5),)
+        metrics = algorithm.update(SimpleNamespace(valid=torch.ones(1, 40 // count, dtype=torch.bool)), scalars)
+        metrics = dict(zip(algorithm.metric_names, metrics.tolist(), strict=True))
+        modules = {"policy": algorithm.policy, **algorithm.modules()}
+        weights = {f"{name}/{key}": x.clone() for name, module in modules.items() for key, x in module.state_dict().items()}
+        results[seed] = weights | {name: x.clone() for name, x in algorithm.tensors().items()}, metrics
+    return results
+
+
+def test_an_update_in_four_processes_equals_one(monkeypatch, tmp_path):
+    cases = [*((kind, False) for kind in KINDS), *((kind, True) for kind in ("sac", "td3", "ddpg"))]  # the latter by kernels
+
+    def all_cases(processes):
+        results = {}
+        for kind, by_kernels in cases:
+            with monkeypatch.context() as patch:
+                results[kind, by_kernels] = updated(kind, processes, patch, by_kernels)
+        return results
+
+    of_one = all_cases(None)
+    for of_rank in in_processes(4, all_cases, tmp_path):
+        for case, results in of_one.items():
+            for seed, (weights, metrics) in results.items():
+                for name, x in weights.items():
+                    torch.testing.assert_close(of_rank[case][seed][0][name], x, rtol=1e-5, atol=1e-6, msg=f"{case} {seed} {name}")
+                for name, number in metrics.items():
+                    if name != "replay_filled":  # each stand-in holds as many
+                        assert of_rank[case][seed][1][name] == pytest.approx(number, rel=1e-5, abs=1e-5), (case, seed, name)
 
 
 def normals(algorithm, seed, steps):

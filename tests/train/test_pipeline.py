@@ -167,7 +167,7 @@ def test_evaluations_and_checkpoints_wait_for_all_iterations(tmp_path):
             return lambda *now: calls.append((name, trainer.iteration, trainer.pipeline.count)) or call(*now)
 
         trainer.periodic_evaluation.evaluate = lambda now: noted("evaluation", evaluate)(now) if now % 4 == 0 else {}
-        trainer.save, trainer.pipeline.launch = noted("save", save), lambda number: calls.append(-number - 1) or launch(number)
+        trainer.save, trainer.pipeline.launch = noted("save", save), lambda n, *more: calls.append(-n - 1) or launch(n, *more)
         trainer.train()
     assert calls == [
         ("save", 0, 0), -1, -2, -3, 1, 2, 3, ("save", 3, 0), -4, ("evaluation", 4, 0), 4, -5, -6, 5, 6, ("save", 6, 0),

@@ -199,13 +199,13 @@ def test_a_value_that_moved_is_clipped_like_in_numpy(shared):
 def test_minibatches_and_their_advantages_equal_those_of_numpy(monkeypatch, over, shared):
     one = case(shared=shared)
     config = dataclasses.replace(PLAIN, num_minibatches=3, normalize_advantages=over)
-    shuffled, gradients, shuffle = [], [], module.shuffle
+    shuffled, gradients, shuffle = [], [], module.shuffle_by_shard
 
     def recorded(*arguments):
         shuffled.append(shuffle(*arguments))
         return shuffled[-1]
 
-    monkeypatch.setattr(module, "shuffle", recorded)
+    monkeypatch.setattr(module, "shuffle_by_shard", recorded)
     ppo = ppo_of(one, config)
     step = ppo.adam.step
 

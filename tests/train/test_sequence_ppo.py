@@ -36,7 +36,7 @@ class WholeSequences(TorchBackend):
         return torch.cat((evaluated.value, at_end[None])), final_value
 
     def places(self, samples):
-        return choose(samples.valid.any(0), samples.all_valid)
+        return [choose(samples.valid.any(0), samples.all_valid)]
 
     def minibatches(self, samples, index, used, numbers):
         numbers = numbers.unflatten(1, samples.reward.shape)

@@ -9,6 +9,7 @@ import torch
 from ppo_cases import PLAIN, case, learn, ppo_of
 
 from gpu_vecenv.train.algorithms import ppo_backend as module
+from gpu_vecenv.train.algorithms.shards import shuffle_by_shard
 from gpu_vecenv.train.algorithms.shuffle import choose, shuffle, shuffle_samples
 from tests.kernels.test_rng import philox
 
@@ -132,10 +133,10 @@ def recorded_shuffles(monkeypatch, ppo, one, config, updates):
     shuffled = []
 
     def noted(*arguments):
-        shuffled.append(shuffle(*arguments))
+        shuffled.append(shuffle_by_shard(*arguments))
         return shuffled[-1]
 
-    monkeypatch.setattr(module, "shuffle", noted)
+    monkeypatch.setattr(module, "shuffle_by_shard", noted)
     learn(one, config, rate=0.0, updates=updates, ppo=ppo)
     return [index[used].tolist() for index, used in shuffled]
 

@@ -12,8 +12,10 @@ import torch
 from torch import Tensor
 
 from gpu_vecenv.spec.env_spec import EnvSpec
+from gpu_vecenv.train.algorithms.shards import APART, Part, Shards
 from gpu_vecenv.train.config import NetworkConfig
 from gpu_vecenv.train.policies.contract import Actor
+from gpu_vecenv.train.processes.group import Processes
 from gpu_vecenv.train.storage.policy_rows import PolicyRows
 from gpu_vecenv.train.storage.samples import Samples
 
@@ -38,6 +40,27 @@ class Setup:
     """The run wants kernels of its own in place of torch, where they fit the policy."""
     shares_gpu: bool
     """Other runs use the GPU at the same time, so launches leave multiprocessors to them. Results do not depend on it."""
+    processes: Processes | None = None
+    """Processes of the run, each with worlds of its own; None: this one alone. An algorithm that sums over them says so by
+    ``Algorithm.sums_over_processes``."""
+    shards: Shards | None = None
+    """Parts of the samples that are shuffled into minibatches apart; None: one part."""
+
+    @property
+    def part(self) -> Part:
+        """``processes`` and ``shards``."""
+        return Part(self.processes, self.shards)
+
+    @property
+    def num_processes(self) -> int:
+        """Number of processes of the run."""
+        return 1 if self.processes is None else self.processes.count
+
+    @property
+    def seed_of_process(self) -> int:
+        """``seed``, or another one for each further process, for numbers that are drawn for its own transitions."""
+        rank = 0 if self.processes is None else self.processes.rank
+        return self.seed + rank * APART
 
 
 class Algorithm(ABC):
@@ -54,6 +77,13 @@ class Algorithm(ABC):
     """Reason why the policy has no fused kernels; empty if it has them."""
     largest: float = math.inf
     """Largest normalised observation with which ``actor()`` can compute."""
+    sums_over_processes: bool = False
+    """Updates are those of the samples of all processes, ``Setup.processes``. Without it a run has one process."""
+    takes_shards: bool = False
+    """Minibatches take an equal share of each of ``Setup.shards``. Without it a process has one shard."""
+    of_worlds: tuple[str, ...] = ()
+    """Entries of ``state_dict()`` that belong to the worlds of a process, such as ``replay``, or ``a/b`` in a dict ``a``. A run
+    that goes on with another number of processes has those of a new run."""
 
     def actor(self) -> Actor | None:
         """Return what chooses actions in rollouts in place of the policy, or None."""

@@ -36,6 +36,9 @@ class Minibatch(NamedTuple):
     choice: Tensor | None = None
     """bool (b,), True for valid transitions in which the agent had a choice; None if it always had one. Others have no weight in
     the terms of the policy; their values count."""
+    totals: Tensor | None = None
+    """float32, transitions of all processes that count, () or in each of ``TERMS`` (5,), as ``counted`` is; None: this process
+    has all."""
 
     @property
     def counted(self) -> Tensor:
@@ -99,8 +102,8 @@ class PPOLoss:
             ConfigError: the evaluation has no gradient.
 
         Returns:
-            ``TERMS``, float32 (5,), 0 where no transition counts. ``kl`` is Schulman's estimate k3, ``clip_fraction`` the share
-            of ratios outside the clip range.
+            ``TERMS``, float32 (5,), 0 where no transition counts; the part of this process in them. ``kl`` is Schulman's estimate
+            k3, ``clip_fraction`` the share of ratios outside the clip range.
         """
         with torch.no_grad():
             gradients, terms = self._gradients(evaluated, batch)
@@ -115,7 +118,8 @@ class PPOLoss:
         log_prob, entropy, value = evaluated
         counted, zero = batch.counted, self.zero
         by_term = batch.choice is not None
-        count = (counted.flatten(1).sum(1) if by_term else counted.sum()).clamp(min=1)
+        totals = (counted.flatten(1).sum(1) if by_term else counted.sum()) if batch.totals is None else batch.totals
+        count = totals.clamp(min=1)
         scale = gradient_scale(counted.device) / count
         weights = (self.weights * (scale[:3] if by_term else scale)).view(-1, *[1] * batch.valid.dim())
         of_policy, of_value, of_entropy = torch.where(counted[:3] if by_term else counted, weights, zero).unbind()

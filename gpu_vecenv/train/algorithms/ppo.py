@@ -13,11 +13,12 @@ from gpu_vecenv.train.algorithms.loss import TERMS
 from gpu_vecenv.train.algorithms.masked_adam import MaskedAdam
 from gpu_vecenv.train.algorithms.ppo_backend import Backend, TorchBackend
 from gpu_vecenv.train.algorithms.schedules import DeviceScalars, scalars_at
+from gpu_vecenv.train.algorithms.shards import Part
 from gpu_vecenv.train.config import PPOConfig
 from gpu_vecenv.train.policies.contract import Actor, Policy
 from gpu_vecenv.train.returns.gae import gae
 from gpu_vecenv.train.returns.masks import TransitionMasks
-from gpu_vecenv.train.returns.normalize import RewardNorm
+from gpu_vecenv.train.returns.normalize import RewardNorm, share_statistics
 from gpu_vecenv.train.returns.scan import Advantages
 from gpu_vecenv.train.run_folder.checkpoint import require_same_form
 from gpu_vecenv.train.storage.samples import Samples
@@ -37,6 +38,8 @@ class PPO(Algorithm):
         *TERMS, "grad_norm", "explained_variance", "learning_rate", "valid_fraction", "choice_fraction", "updates",
         "skipped",
     )  # fmt: skip
+    sums_over_processes = takes_shards = True
+    of_worlds = ("reward_norm/running_return",)
 
     def __init__(
         self,
@@ -47,6 +50,7 @@ class PPO(Algorithm):
         device: torch.device,
         backend: Callable[..., Backend] = TorchBackend,
         schedule_steps: int = 1,
+        part: Part = Part(),  # noqa: B008  (a tuple)
     ):
         """Set up the optimiser.
 
@@ -58,14 +62,17 @@ class PPO(Algorithm):
             device: device of the samples.
             backend: what computes, made from the arguments of ``Backend``.
             schedule_steps: steps of the run after which schedules are at their end.
+            part: what this process has of the samples.
         """
         self.policy, self.config = policy, config
         self.adam = MaskedAdam(policy.parameters(), config.max_grad_norm)
         self.reward_norm = RewardNorm(shape, config.gamma).to(device) if config.normalize_rewards else None
+        if self.reward_norm is not None:
+            share_statistics(self.reward_norm, part.processes)
         self.shuffles = torch.tensor(seed, dtype=torch.int64, device=device)
         self.factor = torch.ones((), dtype=torch.float32, device=device)
         self.schedule_steps = schedule_steps
-        self.backend = backend(policy, config, self.adam, self.shuffles, self.factor)
+        self.backend = backend(policy, config, self.adam, self.shuffles, self.factor, part=part)
         self.largest = self.backend.largest
         low, high = ADAPTIVE_RANGE
         self.adaptive_range = min(low, config.learning_rate), max(high, config.learning_rate)

@@ -13,9 +13,12 @@ from torch import Tensor
 from gpu_vecenv.train.algorithms.loss import TERMS, Minibatch, PPOLoss, standardized
 from gpu_vecenv.train.algorithms.masked_adam import MaskedAdam
 from gpu_vecenv.train.algorithms.schedules import DeviceScalars
-from gpu_vecenv.train.algorithms.shuffle import Transitions, choose, shuffle
+from gpu_vecenv.train.algorithms.shards import Part, choose_by_shard, shuffle_by_shard
+from gpu_vecenv.train.algorithms.shared_gradient import SharedGradient
+from gpu_vecenv.train.algorithms.shuffle import Transitions
 from gpu_vecenv.train.config import PPOConfig
 from gpu_vecenv.train.policies.contract import Actor, Evaluated, Inputs, Observation, Policy, wide
+from gpu_vecenv.train.processes.group import Processes
 from gpu_vecenv.train.returns.moments import moments
 from gpu_vecenv.train.returns.scan import Advantages
 from gpu_vecenv.train.storage.samples import Samples
@@ -30,7 +33,10 @@ class Backend(ABC):
     largest: float = math.inf
     """See ``Algorithm.largest``."""
 
-    def __init__(self, policy: Policy, config: PPOConfig, adam: MaskedAdam, shuffles: Tensor, factor: Tensor) -> None:
+    def __init__(
+        self, policy: Policy, config: PPOConfig, adam: MaskedAdam, shuffles: Tensor, factor: Tensor,
+        part: Part = Part(),  # noqa: B008  (a tuple)
+    ) -> None:  # fmt: skip
         """Store what an update changes.
 
         Args:
@@ -39,8 +45,11 @@ class Backend(ABC):
             adam: optimiser of its weights.
             shuffles: int64 (), seed of the next order of minibatches, which an update increases by its epochs.
             factor: float32 (), factor of the learning rate.
+            part: what this process has of the samples.
         """
         self.policy, self.config, self.adam, self.shuffles, self.factor = policy, config, adam, shuffles, factor
+        self.processes, self.shards = part
+        self.shared = None if self.processes is None else SharedGradient(adam.parameters, self.processes)
 
     def actor(self) -> Actor | None:
         """See ``Algorithm.actor()``."""
@@ -95,9 +104,9 @@ class TorchBackend(Backend):
         advantage, target, value = estimates
         # Rows of one array, so that a minibatch takes them in one operation.
         loss_inputs = torch.stack((samples.log_prob, value, advantage, target)).flatten(1, 2)
-        mean, var, count = of_choice = moments(loss_inputs[2:].flatten(1).t(), valid.flatten())
+        mean, var, count = of_choice = moments(loss_inputs[2:].flatten(1).t(), valid.flatten(), self.processes)
         if choice is not None:
-            of_choice = moments(loss_inputs[2].view(-1, 1), choice.flatten())
+            of_choice = moments(loss_inputs[2].view(-1, 1), choice.flatten(), self.processes)
         if config.normalize_advantages == "rollout":
             loss_inputs[2].sub_(of_choice.mean[0]).div_(of_choice.var[0].sqrt() + 1e-8)
         sums, planned_steps = self._epochs(samples, scalars, loss_inputs)
@@ -109,7 +118,8 @@ class TorchBackend(Backend):
         one = count / count
         explained = torch.addcdiv(one, var[0], var[1] + 1e-8, value=-1.0)
         with_choice = one if choice is None else of_choice.num_samples / count
-        of_update = (explained, self.adam.rate, count / valid.numel(), with_choice, taken_steps, skipped)
+        size = valid.numel() * (1 if self.processes is None else self.processes.count)
+        of_update = (explained, self.adam.rate, count / size, with_choice, taken_steps, skipped)
         return torch.cat((means, torch.stack(of_update))).float()
 
     def _epochs(self, samples: Samples, scalars: DeviceScalars, loss_inputs: Tensor) -> tuple[Tensor, Tensor]:
@@ -132,14 +142,18 @@ class TorchBackend(Backend):
         places = self.places(samples)
         for epoch in range(config.num_epochs):
             before = sums.clone()
-            index, used = shuffle(places, config.num_minibatches, self.shuffles, epoch + 1)
-            planned = used.any(1) & ~stopped
+            index, used = shuffle_by_shard(places, config.num_minibatches, self.shuffles, epoch + 1, self.shards)
+            here = used.any(1)  # minibatches with a transition of this process
+            planned = (here if self.processes is None else self.processes.any(here)) & ~stopped
             planned_steps += planned.sum()
-            for (batch, evaluated), mask in zip(self.minibatches(samples, index, used, loss_inputs), planned, strict=True):
+            batches = self.minibatches(samples, index, used, loss_inputs)
+            for (batch, evaluated), mask, any_here in zip(batches, planned, here, strict=True):
                 self.adam.zero_grad()
                 terms = loss.backward(evaluated, batch, self.policy.name)
+                if self.shared is not None:
+                    terms = self.shared.add_up(terms, None if samples.all_valid else any_here)
                 norm, taken = self.adam.step(mask)
-                with_choice = one if batch.choice is None else batch.choice.any().float().view(1)
+                with_choice = one if batch.choice is None else self._any_choice(batch)
                 sums += torch.where(taken, torch.cat((terms, norm.view(1), with_choice, one)), nothing)
             if config.target_kl is not None and config.learning_rate_schedule != "adaptive":
                 added = sums - before
@@ -148,10 +162,17 @@ class TorchBackend(Backend):
         self.shuffles += config.num_epochs
         return sums, planned_steps
 
-    def places(self, samples: Samples) -> Transitions:
-        """Return what an epoch shuffles into minibatches: the T * B transitions."""
+    @staticmethod
+    def _any_choice(batch: Minibatch) -> Tensor:
+        """Return 1 if a transition of a minibatch has a choice, else 0, float32 (1,)."""
+        if batch.totals is not None:
+            return (batch.totals[:1] > 0).float()
+        return batch.choice.any().float().view(1)  # type: ignore[union-attr]
+
+    def places(self, samples: Samples) -> list[Transitions]:
+        """Return what an epoch shuffles into minibatches, by shard: the T * B transitions."""
         valid = samples.valid.flatten(2).any(-1) if samples.valid.dim() > 2 else samples.valid
-        return choose(valid.flatten(), samples.all_valid)
+        return choose_by_shard(valid, samples.all_valid, self.shards)
 
     def minibatches(
         self, samples: Samples, index: Tensor, used: Tensor, loss_inputs: Tensor
@@ -214,8 +235,42 @@ class TorchBackend(Backend):
         log_prob, value, advantage, target = loss_inputs
         if choice is not None:
             choice = choice & counts
-        if self.config.normalize_advantages == "minibatch":
-            advantage = standardized(advantage, counts if choice is None else choice)
+        of_policy, totals = counts if choice is None else choice, None
+        if self.processes is not None:
+            totals, mean, deviation = minibatch_of_all(advantage, counts, choice, self.processes)
+            if self.config.normalize_advantages == "minibatch":
+                advantage = (advantage - mean) / (deviation + 1e-8)
+        elif self.config.normalize_advantages == "minibatch":
+            advantage = standardized(advantage, of_policy)
         if choice is not None:  # 0 times an infinite advantage is NaN
             advantage = torch.where(choice, advantage, 0.0)
-        return Minibatch(inputs, action, log_prob, value, advantage, target, counts, choice)
+        return Minibatch(inputs, action, log_prob, value, advantage, target, counts, choice, totals)
+
+
+def minibatch_of_all(
+    advantage: Tensor, counts: Tensor, choice: Tensor | None, processes: Processes
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return what the parts of a minibatch in all processes have in common.
+
+    Args:
+        advantage: float32 (b,), of this process.
+        counts: bool (b,), those that count.
+        choice: bool (b,), those with a choice; None: all that count have one.
+        processes: processes of the run.
+
+    Returns:
+        ``Minibatch.totals``, and mean and deviation of the advantages that count for the policy, float32 () each.
+    """
+    of_policy = counts if choice is None else choice
+    counted = torch.where(of_policy, advantage, 0.0).double()
+    count = of_policy.sum().double()
+    mean = counted.sum() / count.clamp(min=1)
+    squares = torch.where(of_policy, (counted - mean).square(), 0.0).sum()
+    each = processes.gathered(torch.stack((count, mean, squares, counts.sum().double())))
+    number, means = each[:, 0], each[:, 1]
+    total = number.sum().clamp(min=1)
+    of_all = (number * means).sum() / total
+    deviation = ((each[:, 2] + number * (means - of_all).square()).sum() / total).sqrt()
+    sums = each.sum(0).float()
+    totals = sums[3] if choice is None else torch.stack((sums[0], sums[3], *[sums[0]] * 3))
+    return totals, of_all.float(), deviation.float()

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from gpu_vecenv.train.algorithms.loss import Minibatch
 from gpu_vecenv.train.algorithms.ppo_backend import TorchBackend
-from gpu_vecenv.train.algorithms.shuffle import Transitions, choose
+from gpu_vecenv.train.algorithms.shards import choose_by_shard
+from gpu_vecenv.train.algorithms.shuffle import Transitions
 from gpu_vecenv.train.policies.contract import Evaluated, Observation, wide
 from gpu_vecenv.train.storage.samples import Samples
 
@@ -72,10 +73,10 @@ class RecurrentBackend(TorchBackend):
         """Return L, the steps of a sequence."""
         return self.config.sequence_length or samples.num_steps
 
-    def places(self, samples: Samples) -> Transitions:
-        """Return what an epoch shuffles into minibatches: the T / L * B sequences, by segment and sample."""
+    def places(self, samples: Samples) -> list[Transitions]:
+        """Return what an epoch shuffles into minibatches, by shard: the T / L * B sequences, by segment and sample."""
         valid = samples.valid.unflatten(0, (-1, self._length(samples))).any(1)
-        return choose((valid.flatten(2).any(-1) if valid.dim() > 2 else valid).flatten(), samples.all_valid)
+        return choose_by_shard(valid.flatten(2).any(-1) if valid.dim() > 2 else valid, samples.all_valid, self.shards)
 
     def minibatches(
         self, samples: Samples, index: Tensor, used: Tensor, loss_inputs: Tensor

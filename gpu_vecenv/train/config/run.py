@@ -63,8 +63,8 @@ class TrainConfig:
     env_id: str
     """Registered Gymnasium id, such as ``WarpTag-v0``."""
     num_envs: int | Literal["auto"] | None = None
-    """Number of worlds. ``auto`` measures numbers of worlds, lengths of rollouts and numbers of minibatches before the run, and
-    takes the fastest ones that fit; see ``find_sizes()``."""
+    """Number of worlds, of all processes together. ``auto`` measures numbers of worlds, lengths of rollouts and numbers of
+    minibatches before the run, and takes the fastest ones that fit; see ``find_sizes()``."""
     total_steps: int | None = None
     """Steps of the run, summed over worlds; rounded up to whole rollouts."""
     seed: int = 0
@@ -140,6 +140,11 @@ class TrainConfig:
     """Options of other algorithms than PPO by name, such as ``{"evolution": EvolutionConfig()}``; others are those of presets."""
     auto_sizes: AutoSizes | None = None
     """Bounds of the search for ``num_envs="auto"``; without them those of ``AutoSizes()``."""
+    shards: int | None = None
+    """Equal parts of the worlds, of which each minibatch takes an equal share. None: one for each process of the run.
+
+    A run in one process with ``shards=4`` has the minibatches of one in four processes.
+    """
     executor: InitVar[Any] = None
 
     def __post_init__(self, executor: object) -> None:
@@ -372,6 +377,7 @@ _CHECKS: Mapping[str, Check] = {
         f"{COUNT.expected}, {AUTO!r} or None",
     ),
     "auto_sizes": _instance(AutoSizes).or_none(),
+    "shards": COUNT.or_none(),
     "total_steps": LONG_COUNT.or_none(),
     "seed": integer(0, MAX_SEED)._replace(expected="an integer from 0 to 2**64 - 1"),
     "device": Check(is_name, "auto, cpu, cuda or cuda:N"),

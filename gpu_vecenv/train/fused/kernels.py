@@ -17,6 +17,7 @@ from gpu_vecenv.train.fused.arguments import SLAB
 from gpu_vecenv.train.fused.tile_plan import ADAM_COLUMNS, REDUCED, Sizes, update_program
 from gpu_vecenv.train.policies.actor_critic import ActorCritic
 from gpu_vecenv.train.policies.networks import FeedForward
+from gpu_vecenv.train.processes.group import Processes
 from gpu_vecenv.train.returns.normalize import RunningNorm
 
 CPU_BLOCKS = 8
@@ -42,8 +43,9 @@ class UpdateKernels:
     """
 
     def __init__(
-        self, policy: ActorCritic, sizes: Sizes, config: PPOConfig, adam: MaskedAdam, num_rows: int, alone: bool = True
-    ) -> None:
+        self, policy: ActorCritic, sizes: Sizes, config: PPOConfig, adam: MaskedAdam, num_rows: int, alone: bool = True,
+        processes: Processes | None = None,
+    ) -> None:  # fmt: skip
         """Allocate the arrays.
 
         Args:
@@ -53,11 +55,12 @@ class UpdateKernels:
             adam: optimiser of the policy's parameters.
             num_rows: b, rows of a minibatch.
             alone: no other run uses the GPU.
+            processes: processes of the run, over which ``reduce()`` adds up; None: this one alone.
         """
         device = adam.rate.device
         sizes = dataclasses.replace(sizes, alone=self._are_few(sizes, num_rows, device, alone))
         self.policy, self.sizes, self.adam, self.device = policy, sizes, adam, device
-        self._rows = num_rows
+        self._rows, self._processes = num_rows, processes
         columns = sizes.actor_columns + sizes.critic_columns
         self._reduce_teams = -(-columns // REDUCED)
         self._adam_teams = -(-columns // ADAM_COLUMNS) + 1  # one more adds to the totals
@@ -145,8 +148,17 @@ class UpdateKernels:
         self._launch("gv_gradient", self.args.actor_blocks + self.args.critic_blocks, self.sizes.update_memory.shared_bytes)
 
     def reduce(self) -> None:
-        """Add the sums of all blocks."""
+        """Add the sums of all blocks, and then those of all processes."""
         self._launch("gv_reduce", self._reduce_teams, SMALL_BYTES)
+        if self._processes is None:
+            return
+        self._processes.sum(self.sums)
+        # The sums of all have the form of one block of each network. The kernel copies them to their place, and squares them.
+        before = self.args.partial, self.args.actor_blocks, self.args.critic_blocks, self.args.slices
+        self.args.partial, self.args.actor_blocks, self.args.critic_blocks = self.sums.data_ptr(), 1, 1
+        self.args.slices = 1
+        self._launch("gv_reduce", self._reduce_teams, SMALL_BYTES)
+        self.args.partial, self.args.actor_blocks, self.args.critic_blocks, self.args.slices = before
 
     def step(self, epoch: int, minibatch: int, ends_epoch: bool) -> None:
         """Take the step of a minibatch, if its mask is True.

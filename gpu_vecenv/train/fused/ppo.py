@@ -56,6 +56,6 @@ def make_ppo(policy: Policy, options: PPOConfig, setup: Setup) -> PPO:
     reason = why_not_fused(policy, setup)
     by_torch, fused = (TorchBackend, FusedBackend) if policy.state_shape is None else (RecurrentBackend, FusedRecurrentBackend)
     backend = by_torch if reason else functools.partial(fused, shares_gpu=setup.shares_gpu)
-    ppo = PPO(policy, options, setup.rows.shape, setup.seed, setup.device, backend, setup.schedule_steps)
+    ppo = PPO(policy, options, setup.rows.shape, setup.seed, setup.device, backend, setup.schedule_steps, setup.part)
     ppo.not_fused = reason
     return ppo

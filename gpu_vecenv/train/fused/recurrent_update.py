@@ -9,7 +9,8 @@ from torch import Tensor
 
 from gpu_vecenv.backend.source import Program
 from gpu_vecenv.train.algorithms.masked_adam import MaskedAdam
-from gpu_vecenv.train.algorithms.shuffle import Transitions, choose
+from gpu_vecenv.train.algorithms.shards import choose_by_shard, places_of_minibatch
+from gpu_vecenv.train.algorithms.shuffle import Transitions
 from gpu_vecenv.train.config import PPOConfig
 from gpu_vecenv.train.fused.kernels import UpdateKernels, empty_halves, is_addressed_by_rows, multiprocessors, slab
 from gpu_vecenv.train.fused.recurrent_act import FusedRecurrentPolicy, gru_layers
@@ -18,6 +19,7 @@ from gpu_vecenv.train.fused.split import CPU_SLICES
 from gpu_vecenv.train.fused.tile_plan import GROUP_ROWS
 from gpu_vecenv.train.fused.update import FusedBackend
 from gpu_vecenv.train.policies.actor_critic import ActorCritic
+from gpu_vecenv.train.processes.group import Processes
 from gpu_vecenv.train.storage.samples import Samples
 
 PARTS = 4
@@ -34,11 +36,12 @@ class RecurrentKernels(UpdateKernels):
     sizes: RecurrentSizes
 
     def __init__(
-        self, policy: ActorCritic, sizes: RecurrentSizes, config: PPOConfig, adam: MaskedAdam, num_rows: int, alone: bool = True
-    ) -> None:
+        self, policy: ActorCritic, sizes: RecurrentSizes, config: PPOConfig, adam: MaskedAdam, num_rows: int, alone: bool = True,
+        processes: Processes | None = None,
+    ) -> None:  # fmt: skip
         """Allocate the arrays; see ``UpdateKernels``. Rows are sequences."""
         self._length = config.sequence_length or config.num_steps
-        super().__init__(policy, sizes, config, adam, num_rows, alone)
+        super().__init__(policy, sizes, config, adam, num_rows, alone, processes)
         room = stash_rows(self.sizes, num_rows, self._length)
         self.stash = empty_halves(self.sizes.stash_columns * room, device=self.device).zero_()
         slices = CPU_SLICES
@@ -119,9 +122,9 @@ class FusedRecurrentBackend(FusedBackend):
 
     def new_kernels(self, samples: Samples) -> RecurrentKernels:
         """See ``FusedBackend.new_kernels()``."""
-        sequences = -(-self._sequences(samples) // self.config.num_minibatches)
+        sequences = places_of_minibatch(self._sequences(samples), self.config.num_minibatches, self.shards)
         policy = cast(ActorCritic, self.policy)
-        return RecurrentKernels(policy, self.sizes, self.config, self.adam, sequences, self.fused.alone)
+        return RecurrentKernels(policy, self.sizes, self.config, self.adam, sequences, self.fused.alone, self.processes)
 
     def prepared(self, samples: Samples) -> RecurrentKernels:
         """See ``FusedBackend.prepared()``."""
@@ -144,10 +147,10 @@ class FusedRecurrentBackend(FusedBackend):
         value, final_value = self.prepared(samples).walk(samples, self.starts, final=final)
         return value, final_value if final else None
 
-    def places(self, samples: Samples) -> Transitions:
-        """Return what an epoch shuffles into minibatches: the T / L * B sequences, by segment and sample."""
+    def places(self, samples: Samples) -> list[Transitions]:
+        """Return what an epoch shuffles into minibatches, by shard: the T / L * B sequences, by segment and sample."""
         valid = samples.valid.unflatten(0, (-1, self._length(samples))).any(1)
-        return choose(valid.flatten(), samples.all_valid)
+        return choose_by_shard(valid, samples.all_valid, self.shards)
 
     def transitions(self, samples: Samples, shuffled: Tensor) -> Tensor:
         """See ``FusedBackend.transitions()``."""

@@ -10,6 +10,7 @@ from gpu_vecenv.train.config import PPOConfig
 from gpu_vecenv.train.fused.kernels import UpdateKernels, empty_halves
 from gpu_vecenv.train.fused.tile_plan import Sizes
 from gpu_vecenv.train.policies.actor_critic import ActorCritic
+from gpu_vecenv.train.processes.group import Processes
 
 ROOM = {"cpu": 1024, "cuda": 1 << 18}
 """Most rows that the arrays between kernels have room for. A minibatch with more is computed in parts."""
@@ -27,10 +28,11 @@ class SplitKernels(UpdateKernels):
     """
 
     def __init__(
-        self, policy: ActorCritic, sizes: Sizes, config: PPOConfig, adam: MaskedAdam, num_rows: int, alone: bool = True
-    ) -> None:
+        self, policy: ActorCritic, sizes: Sizes, config: PPOConfig, adam: MaskedAdam, num_rows: int, alone: bool = True,
+        processes: Processes | None = None,
+    ) -> None:  # fmt: skip
         """Allocate the arrays; see ``UpdateKernels``."""
-        super().__init__(policy, sizes, config, adam, num_rows, alone)
+        super().__init__(policy, sizes, config, adam, num_rows, alone, processes)
         self.room = min(-(-num_rows // sizes.rows) * sizes.rows, ROOM[self.device.type])
         self.stash = empty_halves(sizes.stash_columns * self.room, device=self.device)
         self._tiles = sizes.num_gradient_tiles

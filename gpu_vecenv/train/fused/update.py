@@ -10,7 +10,8 @@ from torch import Tensor
 from gpu_vecenv.train.algorithms.masked_adam import MaskedAdam
 from gpu_vecenv.train.algorithms.ppo_backend import Backend
 from gpu_vecenv.train.algorithms.schedules import DeviceScalars
-from gpu_vecenv.train.algorithms.shuffle import Transitions, choose, shuffle_samples
+from gpu_vecenv.train.algorithms.shards import Part, choose_by_shard, places_of_minibatch, shuffle_samples_by_shard
+from gpu_vecenv.train.algorithms.shuffle import Transitions
 from gpu_vecenv.train.config import PPOConfig
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.fused.act import FusedActor, FusedPolicy
@@ -25,6 +26,9 @@ from gpu_vecenv.train.returns.moments import moments
 from gpu_vecenv.train.returns.scan import Advantages
 from gpu_vecenv.train.storage.samples import Samples
 
+VALID_FRACTION = 8
+"""Number of the share of valid transitions among the metrics."""
+
 
 class FusedBackend(Backend):
     """PPO of a policy that fits the kernels of ``kernels/learner``; its results differ from torch's by rounding to 16 bits.
@@ -33,8 +37,9 @@ class FusedBackend(Backend):
     """
 
     def __init__(
-        self, policy: Policy, config: PPOConfig, adam: MaskedAdam, shuffles: Tensor, factor: Tensor, shares_gpu: bool = False
-    ) -> None:
+        self, policy: Policy, config: PPOConfig, adam: MaskedAdam, shuffles: Tensor, factor: Tensor, shares_gpu: bool = False,
+        part: Part = Part(),  # noqa: B008  (a tuple)
+    ) -> None:  # fmt: skip
         """Prepare the kernels; see ``Backend``.
 
         Args:
@@ -44,11 +49,12 @@ class FusedBackend(Backend):
             shuffles: seed of the next order of minibatches.
             factor: factor of the learning rate.
             shares_gpu: other runs use the GPU at the same time.
+            part: what this process has of the samples.
 
         Raises:
             ConfigError: the policy does not fit; the message says why.
         """
-        super().__init__(policy, config, adam, shuffles, factor)
+        super().__init__(policy, config, adam, shuffles, factor, part)
         self.sizes = require_fused(policy, shuffles.device)
         self.fused = self.new_actor(alone=not shares_gpu)
         self.largest = self.fused.largest
@@ -77,14 +83,17 @@ class FusedBackend(Backend):
     @torch.no_grad()
     def learn(self, samples: Samples, scalars: DeviceScalars, estimates: Advantages) -> Tensor:
         """See ``Backend.learn()``."""
-        of_valid = moments(estimates.stacked[:2].flatten(1).t(), samples.valid.flatten())
+        of_valid = moments(estimates.stacked[:2].flatten(1).t(), samples.valid.flatten(), self.processes)
         of_choice = None
         if samples.choice is not None:
-            of_choice = moments(estimates.stacked[0].view(-1, 1), samples.choice.flatten())
+            of_choice = moments(estimates.stacked[0].view(-1, 1), samples.choice.flatten(), self.processes)
         kernels = self._prepared(samples, scalars)
         ends = UpdateEnds(kernels, self.config, scalars, self.factor, self.shuffles)
         self._learn(kernels, samples, ends.begin(samples.log_prob, estimates, of_valid, of_choice))
-        return ends.end()
+        metrics = ends.end()
+        if self.processes is not None:
+            metrics[VALID_FRACTION] /= self.processes.count
+        return metrics
 
     def _learn(self, kernels: UpdateKernels, samples: Samples, loss_inputs: Tensor) -> None:
         """Learn from all minibatches of all epochs.
@@ -96,11 +105,12 @@ class FusedBackend(Backend):
         """
         config = self.config
         kernels.call.set(numbers=loss_inputs)
-        shuffled, number = shuffle_samples(self.places(samples), config.num_minibatches, self.shuffles, 1, config.num_epochs), 0
+        sizes = (config.num_minibatches, self.shuffles, 1, config.num_epochs, self.shards)
+        shuffled, number = shuffle_samples_by_shard(self.places(samples), *sizes), 0
         normal = None
         if config.normalize_advantages == "minibatch":
             choice = None if samples.choice is None else samples.choice.flatten()
-            normal = minibatch_moments(loss_inputs[:, 2], self.transitions(samples, shuffled), choice)
+            normal = minibatch_moments(loss_inputs[:, 2], self.transitions(samples, shuffled), choice, self.processes)
         for epoch in range(config.num_epochs):
             for minibatch in range(config.num_minibatches):
                 if normal is not None:
@@ -110,9 +120,9 @@ class FusedBackend(Backend):
                 kernels.step(epoch, number, minibatch == config.num_minibatches - 1)
                 number += 1
 
-    def places(self, samples: Samples) -> Transitions:
-        """Return what an epoch shuffles into minibatches."""
-        return choose(samples.valid.flatten(), samples.all_valid)
+    def places(self, samples: Samples) -> list[Transitions]:
+        """Return what an epoch shuffles into minibatches, by shard."""
+        return choose_by_shard(samples.valid, samples.all_valid, self.shards)
 
     def transitions(self, samples: Samples, shuffled: Tensor) -> Tensor:
         """Return the transitions of minibatches, int32 (E, M, b), of what was shuffled; -1 for those that fill one up."""
@@ -120,9 +130,9 @@ class FusedBackend(Backend):
 
     def new_kernels(self, samples: Samples) -> UpdateKernels:
         """Return the kernels for samples of this size."""
-        rows = -(-samples.valid.numel() // self.config.num_minibatches)
+        rows = places_of_minibatch(samples.valid.numel(), self.config.num_minibatches, self.shards)
         make = SplitKernels if self.sizes.split else UpdateKernels
-        return make(cast(ActorCritic, self.policy), self.sizes, self.config, self.adam, rows, self.fused.alone)
+        return make(cast(ActorCritic, self.policy), self.sizes, self.config, self.adam, rows, self.fused.alone, self.processes)
 
     def _prepared(self, samples: Samples, scalars: DeviceScalars) -> UpdateKernels:
         """Return the kernels, which point to samples, settings and weights."""

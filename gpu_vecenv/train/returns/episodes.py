@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from gpu_vecenv.backend.programs import Call
 from gpu_vecenv.backend.trainer_programs import EPISODES, PLACES
+from gpu_vecenv.train.processes.group import Processes
 from gpu_vecenv.train.returns.scan import episode_sums
 
 WINDOW = 100
@@ -33,7 +34,10 @@ class EpisodeStats(nn.Module):
     num_recent: Tensor
     agents: Tensor
 
-    def __init__(self, shape: int | tuple[int, ...], window: int = WINDOW, agents: Sequence[int] | None = None):
+    def __init__(
+        self, shape: int | tuple[int, ...], window: int = WINDOW, agents: Sequence[int] | None = None,
+        processes: Processes | None = None,
+    ):  # fmt: skip
         """Start with empty episodes.
 
         Args:
@@ -41,8 +45,11 @@ class EpisodeStats(nn.Module):
             window: number of last episodes to average over; those in which no agent of the policy took part do not count.
             agents: agents of a world in each part of the rows. The rows of a part are ordered by world, then by agent; parts
                 follow each other. None: one part, in which a world has one row, or a rows.
+            processes: processes whose episodes are averaged; each one keeps an equal part of the last episodes.
         """
         super().__init__()
+        self.processes = processes
+        window = window if processes is None else -(-window // processes.count)
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
         agents = (math.prod(shape[1:]),) if agents is None else agents
         worlds = math.prod(shape) // sum(agents)
@@ -92,8 +99,13 @@ class EpisodeStats(nn.Module):
             setattr(call.args, name, array.data_ptr())
         call.launch("gv_list", tiles, counted.numel())
         call.launch("gv_take", 1)
-        return means
+        return means if self.processes is None else self._means_of_all(totals, self.processes)
 
+    def _means_of_all(self, totals: Tensor, processes: Processes) -> Tensor:
+        """Return the means over the episodes of all processes; ``totals`` are sums over tiles, see ``update()``."""
+        sums = processes.sum(torch.cat((totals.sum(1), self.recent.double().sum(1))))  # entries without an episode are zeros
+        returns, lengths, agents = sums.view(2, 3).unbind(1)
+        return torch.stack((returns / agents, lengths / agents), 1).flatten().float()
 
 
 def renew_form(saved: object) -> None:

@@ -10,17 +10,19 @@ from torch import Tensor
 
 from gpu_vecenv.backend.programs import Call
 from gpu_vecenv.backend.trainer_programs import METRICS
+from gpu_vecenv.train.processes.group import Processes
 
 TILE = METRICS.macros["TILE"]
 
 
-def mean_metrics(metrics: Tensor, terminated: Tensor, truncated: Tensor) -> Tensor:
+def mean_metrics(metrics: Tensor, terminated: Tensor, truncated: Tensor, processes: Processes | None = None) -> Tensor:
     """Return the mean of each metric over the episodes that ended.
 
     Args:
         metrics: float32 (M, T, N) of any strides, valid where an episode ended; NaN for an episode without a record.
         terminated: bool (T, N) of any strides, the episode of the world ended in the step by the rules.
         truncated: bool (T, N) of the same strides, it ended in the step at the time limit.
+        processes: processes whose episodes count; None: this one alone.
 
     Returns:
         float32 (M,); NaN for a metric without a record.
@@ -38,5 +40,8 @@ def mean_metrics(metrics: Tensor, terminated: Tensor, truncated: Tensor) -> Tens
     )  # fmt: skip
     call.args.totals, call.args.means = totals.data_ptr(), means.data_ptr()
     call.launch("gv_metric_sums", count * tiles, count * size)
+    if processes is not None:
+        total, number = processes.sum(totals.sum(1)).unbind(1)
+        return (total / number).float()
     call.launch("gv_metric_means", count)
     return means

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from gpu_vecenv.backend.programs import Call
 from gpu_vecenv.backend.trainer_programs import MOMENTS
+from gpu_vecenv.train.processes.group import Processes
 
 ITEMS, DEPTH = MOMENTS.macros["ITEMS"], MOMENTS.macros["DEPTH"]
 
@@ -43,21 +44,25 @@ class Normal(NamedTuple):
     """Correction for the rounding of ``offset``."""
 
 
-def moments(samples: Tensor, valid: Tensor) -> Moments:
+def moments(samples: Tensor, valid: Tensor, processes: Processes | None = None) -> Moments:
     """Return the moments of samples; 0 if none counts.
 
     Args:
         samples: float32 (rows, F), of any strides.
         valid: bool (rows,), False for samples to leave out, which may hold anything.
+        processes: processes whose samples count; None: this one alone.
     """
     width = samples.shape[1]
     memory = torch.empty(2 * width + 1, dtype=torch.float64, device=samples.device)
     moments_of_rows = Moments(memory[:width], memory[width:-1], memory[-1])
-    _merge(moments_of_rows, samples, valid, None, is_new=True)
+    _merge(moments_of_rows, samples, valid, None, True, processes)
     return moments_of_rows
 
 
-def merge(running: Moments, samples: Tensor | None = None, valid: Tensor | None = None, normal: Normal | None = None) -> None:
+def merge(
+    running: Moments, samples: Tensor | None = None, valid: Tensor | None = None, normal: Normal | None = None,
+    processes: Processes | None = None,
+) -> None:  # fmt: skip
     """Merge samples into running moments, in place.
 
     Args:
@@ -65,11 +70,15 @@ def merge(running: Moments, samples: Tensor | None = None, valid: Tensor | None 
         samples: float32 (rows, F), of any strides; None for no samples.
         valid: bool (rows,), False for samples to leave out, which may hold anything.
         normal: contiguous; replaced by the numbers of the merged moments.
+        processes: see ``moments()``; their running moments are equal.
     """
-    _merge(running, samples, valid, normal, is_new=False)
+    _merge(running, samples, valid, normal, False, processes)
 
 
-def _merge(running: Moments, samples: Tensor | None, valid: Tensor | None, normal: Normal | None, is_new: bool) -> None:
+def _merge(
+    running: Moments, samples: Tensor | None, valid: Tensor | None, normal: Normal | None, is_new: bool,
+    processes: Processes | None,
+) -> None:  # fmt: skip
     """See ``merge()``; ``is_new`` means that the running moments are undefined and count no sample."""
     device, features = running.mean.device, running.mean.numel()
     if not features:
@@ -83,7 +92,11 @@ def _merge(running: Moments, samples: Tensor | None, valid: Tensor | None, norma
         call.set(mean=running.mean, var=running.var, num_samples=running.num_samples)
     if normal is not None:
         call.set(offset=normal.offset, scale=normal.scale, shift=normal.shift)
-    if samples is not None and valid is not None:
+    if samples is not None and valid is not None and processes is not None:
+        memory = _tiles_of_processes(moments(samples, valid), processes, running.num_samples, is_new)
+        tiles = args.num_tiles = processes.count
+        args.tiles = memory.data_ptr()
+    elif samples is not None and valid is not None:
         rows, (row_stride, feature_stride) = len(samples), samples.stride()
         tiles = args.num_tiles = -(-rows // (ITEMS // group * DEPTH))
         call.set(rows=rows, row_stride=row_stride, feature_stride=feature_stride, samples=samples, valid=valid.contiguous())
@@ -92,6 +105,13 @@ def _merge(running: Moments, samples: Tensor | None, valid: Tensor | None, norma
         call.launch("gv_moments", tiles * -(-features // group), samples.numel())
     args.group = merged
     call.launch("gv_merge", -(-features // merged), features * tiles)
+
+
+def _tiles_of_processes(own: Moments, processes: Processes, before: Tensor, is_new: bool) -> Tensor:
+    """Return the moments of all processes in the form of tiles, and behind them the number of samples before."""
+    count = own.num_samples.expand_as(own.mean)
+    tiles = processes.gathered(torch.stack((count, own.mean, own.var * count)))
+    return torch.cat((tiles.flatten(), torch.zeros_like(before).view(1) if is_new else before.view(1)))
 
 
 def _group(features: int, most: int) -> int:

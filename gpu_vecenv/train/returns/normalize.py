@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from gpu_vecenv.errors import ArrayTypeError, ShapeError
+from gpu_vecenv.train.processes.group import Processes
 from gpu_vecenv.train.returns.moments import Moments, Normal, merge
 from gpu_vecenv.train.returns.scan import discounted_returns
 
@@ -16,7 +17,12 @@ class RunningNorm(nn.Module):
     """Mean and variance of all samples so far.
 
     The statistics are buffers, so ``state_dict`` holds them. They are float64, so that late samples of a long run still count.
+
+    Attributes:
+        processes: processes whose samples count, see ``share_statistics()``; None: this one alone.
     """
+
+    processes: Processes | None = None
 
     mean: Tensor
     var: Tensor
@@ -63,13 +69,20 @@ class RunningNorm(nn.Module):
 
     def _merge(self, samples: Tensor | None = None, valid: Tensor | None = None) -> None:
         running, normal = Moments(self.mean, self.var, self.count), Normal(self.offset, self.scale, self.shift)
-        merge(running, samples, valid, normal)
+        merge(running, samples, valid, normal, self.processes)
 
     def forward(self, samples: Tensor) -> Tensor:
         """Shift by the mean, divide by the deviation, clip; float32, same shape as ``samples``."""
         buffers: dict[str, Any] = self._buffers  # a module finds its attributes slowly
         shifted = samples - buffers["offset"]
         return torch.addcmul(buffers["shift"], shifted, buffers["scale"]).clamp_(-self.clip, self.clip)
+
+
+def share_statistics(module: nn.Module, processes: Processes | None) -> None:
+    """Make the running statistics in a module those of the samples of all processes."""
+    for each in module.modules():
+        if isinstance(each, RunningNorm):
+            each.processes = processes
 
 
 def _prepare_loaded(norm: RunningNorm, keys: object) -> None:

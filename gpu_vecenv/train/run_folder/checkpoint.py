@@ -17,6 +17,7 @@ from gpu_vecenv.errors import CompileError, DeviceError
 from gpu_vecenv.spec.validation import abbreviated, describe
 from gpu_vecenv.train.config import AUTO, TrainConfig
 from gpu_vecenv.train.errors import CheckpointError
+from gpu_vecenv.train.processes.states import num_states
 from gpu_vecenv.train.run_folder.checkpoint_file import OTHER_VERSION, read_checkpoint, reason, verified_content
 from gpu_vecenv.train.run_folder.checkpoints import CHECKPOINT_FOLDER, OLD_NAME, numbered
 from gpu_vecenv.train.run_folder.runs import run_folders
@@ -100,7 +101,7 @@ def saved_config(path: str | Path, state: dict[str, Any]) -> TrainConfig:
     path = checkpoint_path(path)
     try:
         config = TrainConfig.from_json(state["config"])
-        rows = len(state["collector"]["alive"])
+        rows = len(state["collector"]["alive"]) * num_states(state)
         weights = sum(x.numel() for policy in state["policies"].values() for x in policy.values())
     except (RuntimeError, ValueError, TypeError, LookupError, AttributeError) as error:
         raise CheckpointError(f"{path}: expected a run's options and state, got {reason(error)}") from error

@@ -6,7 +6,6 @@ import contextlib
 import copy
 import dataclasses
 import math
-import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -23,6 +22,7 @@ from gpu_vecenv.train.config import AUTO, AutoSizes, ResolvedConfig, TrainConfig
 from gpu_vecenv.train.config.checks import COUNT, require
 from gpu_vecenv.train.config.presets import preset_of
 from gpu_vecenv.train.errors import ConfigError
+from gpu_vecenv.train.processes.join import num_processes
 from gpu_vecenv.train.run_folder.progress import Progress
 from gpu_vecenv.train.run_folder.sizes_table import print_sizes, save_sizes
 from gpu_vecenv.train.runner.build import make_env
@@ -131,8 +131,7 @@ def plan_search(
     """Return the sizes that ``find_sizes()`` may try, and what measures them; arguments and errors are its own."""
     require(config.num_envs == AUTO, "find_sizes: num_envs", repr(AUTO), config.num_envs)
     require(COUNT.test(at_once), "find_sizes: at_once", COUNT.expected, at_once)
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:  # set by torchrun; the processes would find different sizes
-        raise ConfigError(f"num_envs: expected a number in a run of several processes, got {AUTO!r}")
+    require_sizes(config, num_processes())
     named = dataclasses.replace(config, num_envs=None, auto_sizes=None)
     resolved = resolve_new(named)
 
@@ -147,6 +146,15 @@ def plan_search(
     room = None if free is None else int(MEMORY_SHARE * free / at_once)
     grid = Grid(config.auto_sizes or AutoSizes(), reference, resolved.total_steps, needs, room)
     return Plan(grid, Trials(lambda sizes: resolve(config_of(sizes)), networks or {}, shares_gpu, clock), config_of, device)
+
+
+def require_sizes(config: TrainConfig, processes: int) -> None:
+    """Raise ConfigError for ``num_envs="auto"`` in a run of several processes, each of which would find different sizes."""
+    if config.num_envs == AUTO and processes > 1:
+        raise ConfigError(
+            f"num_envs: expected a number in a run of {processes} processes, got {AUTO!r}; "
+            "a run in one process finds the worlds for one of them"
+        )
 
 
 def with_sizes(config: TrainConfig, resolved: ResolvedConfig, sizes: Sizes) -> TrainConfig:

@@ -43,6 +43,7 @@ def make_env(
     config: TrainConfig,
     num_worlds: int | None = None,
     autoreset_mode: str = "same_step",
+    first_world: int = 0,
 ) -> GpuVectorEnv:
     """Make the env of a run, in the agents view; in the worlds view if its roles have spaces of their own.
 
@@ -50,6 +51,7 @@ def make_env(
         config: a resolved config.
         num_worlds: number of worlds; None means ``config.num_envs``.
         autoreset_mode: ``same_step``, ``next_step`` or ``disabled``.
+        first_world: number of the first world among those of the run.
 
     Returns:
         The env, or a ``WrappedEnv`` in its place if the id makes an env with wrappers.
@@ -64,6 +66,7 @@ def make_env(
         "device": config.device,
         "array": "torch",
         "autoreset_mode": autoreset_mode,
+        **({"first_world": first_world} if first_world else {}),
     }
     try:
         env = _make_vec(config.env_id, config.env_kwargs, options)

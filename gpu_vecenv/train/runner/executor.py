@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Protocol
 import torch
 
 from gpu_vecenv.train.config import ResolvedConfig
-from gpu_vecenv.train.errors import ConfigError
+from gpu_vecenv.train.errors import ConfigError, LostRankError
+from gpu_vecenv.train.processes.group import Processes
 from gpu_vecenv.train.run_folder.terminal import say
 from gpu_vecenv.train.runner.iteration import Iteration
 from gpu_vecenv.train.storage.wrapped_env import as_wrapped
@@ -26,13 +27,14 @@ class Executor(Protocol):
         """Run an iteration; see ``Iteration.run()``."""
 
 
-def make_executor(config: ResolvedConfig, env: GpuVectorEnv, quiet: bool) -> Executor:
+def make_executor(config: ResolvedConfig, env: GpuVectorEnv, quiet: bool, processes: Processes | None = None) -> Executor:
     """Return the executor of a run.
 
     Args:
         config: resolved options.
         env: the run's env, on the device of the run.
         quiet: print nothing.
+        processes: processes of the run; None: this one alone.
 
     Raises:
         ConfigError: a graph or fused kernels are asked for on the CPU.
@@ -42,7 +44,10 @@ def make_executor(config: ResolvedConfig, env: GpuVectorEnv, quiet: bool) -> Exe
     if device.type != "cuda" or config.graph is False:
         return eager
     wrapped = as_wrapped(env)
-    return GraphExecutor(device, quiet, wrapped.why_eager if wrapped else "")
+    reason = wrapped.why_eager if wrapped else ""
+    if processes is not None and not processes.can_be_captured:
+        reason = f"sums over processes by {processes.backend} cannot be recorded"
+    return GraphExecutor(device, quiet, reason)
 
 
 def require_gpu(config: ResolvedConfig, device: torch.device) -> None:
@@ -110,6 +115,10 @@ class GraphExecutor:
         with self._on_side_stream():
             self._watched(iteration, first)
 
+    def close(self) -> None:
+        """Free the graph, which must come before the end of the group whose sums it holds."""
+        self._graph = None
+
     def _watched(self, iteration: Iteration, first: bool) -> None:
         """Run an iteration, and keep the reason if the host waits for the device in it, which a graph cannot record."""
         before = torch.cuda.get_sync_debug_mode()
@@ -134,6 +143,8 @@ class GraphExecutor:
             with torch.cuda.graph(graph, stream=self._stream, capture_error_mode="thread_local"):
                 iteration.run(False)
             self._graph = graph
+        except LostRankError:
+            raise
         except Exception as error:
             self._stay_eager(first_line(error))
         iteration.collector.count_all_steps()

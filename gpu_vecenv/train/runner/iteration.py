@@ -11,6 +11,7 @@ from gpu_vecenv.train.algorithms.contract import Algorithm
 from gpu_vecenv.train.config import Precision
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.policies.contract import Policy, apply
+from gpu_vecenv.train.processes.group import Processes
 from gpu_vecenv.train.returns.episodes import EpisodeStats
 from gpu_vecenv.train.returns.metrics import mean_metrics
 from gpu_vecenv.train.runner.collector import Collector
@@ -31,6 +32,10 @@ NONFINITE = "nonfinite"
 """Name of the number that is 1 for a policy whose weights or statistics are not finite, and otherwise 0."""
 
 
+WISHES = ("wish/stop", "wish/save")
+"""Names of what a process of several wants: to end the run, and to save. They act in the iteration in which all know of them."""
+
+
 def require_gradients() -> None:
     """Raise SequenceError in inference mode: torch makes tensors there that can never be trained."""
     if torch.is_inference_mode_enabled():
@@ -43,6 +48,7 @@ class Iteration:
     Attributes:
         metric_names: names of the metrics of an iteration.
         metric_rows: their values, in rows on the host.
+        wishes: float32 (2,), see ``WISHES``, 1 for what this process wants.
     """
 
     def __init__(
@@ -54,8 +60,9 @@ class Iteration:
         schedules: ScheduleTable,
         episodes: Mapping[str, EpisodeStats],
         precision: Precision = "float32",
+        processes: Processes | None = None,
     ):
-        self.precision = precision
+        self.precision, self.processes = precision, processes
         self.collector, self.policies, self.rows = collector, policies, rows
         self.algorithms, self.schedules, self.episodes = algorithms, schedules, episodes
         self.metric_names = [f"{metric}/{name}" for name in rows for metric in EPISODE_METRICS]
@@ -67,6 +74,8 @@ class Iteration:
         for name, state in states.items():
             if unknown := next((x.dtype for x in state if x.dtype not in EXPONENTS), None):
                 raise ConfigError(f"network of policy {name!r}: expected floats out of {list(EXPONENTS)}, got {unknown}")
+        self.wishes = torch.zeros(len(WISHES), dtype=torch.float32, device=device)
+        self.metric_names += [] if processes is None else WISHES
         self.metric_names += [f"{NONFINITE}/{name}" for name in states]
         self.metric_rows = MetricRows(IN_FLIGHT, len(self.metric_names), device)
         self._search = FiniteSearch(list(states.values()), device)
@@ -95,7 +104,7 @@ class Iteration:
             self.episodes[name].update(rewards[name], of_policy.ended, of_policy.valid) for name, of_policy in samples.items()
         ]
         if self.collector.rollout.episode is not None:
-            metrics.append(mean_metrics(*self.collector.rollout.metrics_of_worlds()))
+            metrics.append(mean_metrics(*self.collector.rollout.metrics_of_worlds(), self.processes))
         for name, algorithm in self.algorithms.items():
             of_policy = samples[name]
             if first:
@@ -104,6 +113,8 @@ class Iteration:
             metrics.append(algorithm.update(of_policy, self.schedules.scalars[name]))
             if not first:
                 self._observe(name, of_policy)
+        if self.processes is not None:
+            metrics.append(self.processes.largest(self.wishes.clone()))
         # An infinite weight or observation may leave gradients finite, for example if a unit is saturated.
         every = torch.cat((*metrics, self._nothing_found))
         self._search(every[len(every) - len(self._nothing_found) :])

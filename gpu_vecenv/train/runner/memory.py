@@ -74,7 +74,9 @@ class PlannedEnv:
         return sum(memory_needs(view, AutoresetMode.SAME_STEP, copy=False).values())
 
 
-def training_needs(config: ResolvedConfig, layout: Layout, device: torch.device) -> dict[str, int]:
+def training_needs(
+    config: ResolvedConfig, layout: Layout, device: torch.device, num_worlds: int | None = None
+) -> dict[str, int]:
     """Return the bytes that a run takes on its device, by purpose.
 
     CUDA, torch and compiled kernels take more, the same for every run. Networks of ``Trainer(networks=...)`` are counted as the
@@ -84,11 +86,12 @@ def training_needs(config: ResolvedConfig, layout: Layout, device: torch.device)
         config: options of the run.
         layout: layout of its env, of which any number of worlds may have been made.
         device: device of the run.
+        num_worlds: worlds of one process; None: all of the run.
 
     Raises:
         ConfigError, PolicyMapError: options do not fit the env.
     """
-    env = PlannedEnv(layout, config.num_envs)
+    env = PlannedEnv(layout, num_worlds or config.num_envs)
     planned = cast("GpuVectorEnv", env)  # the functions below read no other attributes
     learn = learning_policies(planned, config)
     options = {name: config.options_of(name) for name in learn}
@@ -194,14 +197,14 @@ def require_rollout_room(config: ResolvedConfig, env: GpuVectorEnv, free: int | 
 
 
 def _text(config: ResolvedConfig, env: GpuVectorEnv, free: int | None) -> str:
-    needs = training_needs(config, env.layout, torch.device(env.device))
+    needs = training_needs(config, env.layout, torch.device(env.device), env.num_worlds)
     listed = ", ".join(f"{what} {size / 1e6:,.1f}" for what, size in needs.items())
     room = "" if free is None else f", and {(free + needs['env']) / 1e6:,.1f} MB were free"
     learn = learning_policies(env, config)
     advice = {each.format(config.algorithm_of(name)): None for name in learn for each in config.options_of(name).saving_memory}
     steps = config.num_steps(learn)
     return (
-        f"{config.env_id}: training with {config.num_envs:,} worlds and {steps:,} steps in a rollout needs about "
+        f"{config.env_id}: training with {env.num_worlds:,} worlds and {steps:,} steps in a rollout needs about "
         f"{sum(needs.values()) / 1e6:,.1f} MB on {env.device} ({listed}){room}; take fewer num_envs, {' or '.join(advice)}. "
         f"gpu-vecenv memory {config.env_id} --train prints this for other options."
     )

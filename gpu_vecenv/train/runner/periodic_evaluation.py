@@ -24,14 +24,15 @@ class PeriodicEvaluation:
     Attributes:
         best: the best mean return so far, which a checkpoint holds.
         latest: result of this iteration's evaluation; None without one.
-        latest_is_best: True if that result is the best so far.
+        latest_is_best: True if that result is the best so far, in all processes of a run.
+        found_best: the same, until the trainer has saved it.
     """
 
     def __init__(self, config: ResolvedConfig, parts: RunState) -> None:
         self.config, self.parts = config, parts
         self.best = BestReturn()
         self.latest: Evaluation | None = None
-        self.latest_is_best = False
+        self.latest_is_best = self.found_best = False
         roles = list(parts.collector.env.role_rows)
         if config.best_of is not None and config.best_of not in roles:
             raise ConfigError(f"best_of: expected one of the roles {roles}, got {config.best_of!r}")
@@ -75,12 +76,23 @@ class PeriodicEvaluation:
     def evaluate(self, iteration: int) -> dict[str, float]:
         """Evaluate if this iteration is due; return metrics ``evaluation/ROLE`` and ``evaluation/episode/NAME``.
 
+        Of a run in several processes the first one evaluates and returns metrics.
+
         Raises:
             UnfinishedError: an episode did not end within 10,000 steps, or the env's time limit if it is longer.
         """
-        interval = self.config.evaluation_interval
+        interval, processes = self.config.evaluation_interval, self.parts.processes
         if interval is None or iteration % interval != 0:
             return {}
+        metrics = self._evaluate(iteration) if processes is None or processes.is_first else {}
+        if processes is not None:  # the others learn what decides whether the run goes on
+            heard = processes.from_first(lambda: [self.best.value, self.best.evaluations_since, self.latest_is_best])
+            self.best.value, self.best.evaluations_since, self.latest_is_best = heard
+        self.found_best = self.latest_is_best
+        return metrics
+
+    def _evaluate(self, iteration: int) -> dict[str, float]:
+        """Evaluate in this process; see ``evaluate()``."""
         try:
             result = self.measured()
         except UnfinishedError as error:

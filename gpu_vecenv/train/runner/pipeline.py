@@ -45,6 +45,7 @@ class Pipeline:
         self._launched = 0
         self._stream = torch.cuda.current_stream(self._device) if on_gpu else None
         self._waiting: deque[tuple[int, int]] = deque()  # numbers of iterations, and their rows of metrics
+        self._wishes = (False, False)
         self._times: deque[float] = deque(maxlen=IN_FLIGHT + 1)
 
     @property
@@ -52,11 +53,12 @@ class Pipeline:
         """Number of iterations in flight."""
         return len(self._waiting)
 
-    def launch(self, number: int) -> None:
+    def launch(self, number: int, wishes: tuple[bool, bool] = (False, False)) -> None:
         """Queue an iteration on the caller's current stream and return at once.
 
         Args:
             number: number of the iteration in the run, from 0.
+            wishes: see ``WISHES``; of a run in several processes.
 
         Raises:
             SequenceError: ``most`` iterations are in flight.
@@ -68,6 +70,9 @@ class Pipeline:
             self._times.append(time.perf_counter())
         self._follow_stream()
         self.parts.schedules.prepare(number)
+        if wishes != self._wishes:
+            self.parts.iteration.wishes.copy_(torch.tensor(wishes, dtype=torch.float32, device="cpu"))
+            self._wishes = wishes
         self.executor(self.parts.iteration, number == 0)
         row = self._launched % IN_FLIGHT
         self._launched += 1
@@ -90,7 +95,7 @@ class Pipeline:
             raise SequenceError("finish(): expected an iteration in flight, got none; call launch() first.")
         number, row = self._waiting.popleft()
         if self._done:
-            self._done[row].synchronize()  # the one host sync
+            self._wait(row)  # the one host sync
         self._times.append(time.perf_counter())
         values = dict(zip(self.parts.iteration.metric_names, self.parts.iteration.metric_rows.rows[row].tolist(), strict=True))
         for name in self.parts.policies:
@@ -98,6 +103,13 @@ class Pipeline:
                 where = self._where(name)
                 raise NonFiniteError(f"iteration {number + 1}: {where}; the newest checkpoint is of an earlier iteration")
         return values, (len(self._times) - 1) / (self._times[-1] - self._times[0])
+
+    def _wait(self, row: int) -> None:
+        """Wait until the device has done an iteration, which never ends if one of several processes is lost."""
+        if self.parts.processes is None:
+            self._done[row].synchronize()
+        else:
+            self.parts.processes.wait_for(self._done[row])
 
     def require_none(self) -> None:
         """Make the current stream wait for all work of the run.
@@ -148,11 +160,18 @@ class LaunchLimit:
         """
         self._saves, self._evaluation_interval = saves, evaluation_interval
         self._checkpoint_interval = checkpoint_interval if saves else None
+        self.agreed: bool | None = None
+        """Of a run in several processes: all know that the first one wants to save; None: this process alone decides."""
         self.saved()
 
     def saved(self) -> None:
         """Start the clock again, after a checkpoint."""
         self._saved_at = time.monotonic()
+        self.agreed = None if self.agreed is None else False
+
+    def wants_save(self) -> bool:
+        """Return True if a checkpoint is due by the clock of this process."""
+        return self._saves and time.monotonic() - self._saved_at >= CHECKPOINT_S
 
     def most(self, iteration: int) -> float:
         """Return the most iterations in flight after ``iteration`` finished ones, at least 1; infinity without a limit."""
@@ -165,4 +184,4 @@ class LaunchLimit:
         return until_next(self._checkpoint_interval, iteration - 1) == 1 or self._is_late()
 
     def _is_late(self) -> bool:
-        return self._saves and time.monotonic() - self._saved_at >= CHECKPOINT_S
+        return self.wants_save() if self.agreed is None else self.agreed

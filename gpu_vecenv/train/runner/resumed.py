@@ -17,6 +17,7 @@ from gpu_vecenv.train.config.algorithms import registered
 from gpu_vecenv.train.config.checks import require_known
 from gpu_vecenv.train.config.former import refuse_former
 from gpu_vecenv.train.errors import ConfigError
+from gpu_vecenv.train.processes.group import Processes
 from gpu_vecenv.train.run_folder.checkpoint import checkpoint_in_errors, checkpoint_path, load_checkpoint, saved_config
 from gpu_vecenv.train.run_folder.checkpoints import run_of
 from gpu_vecenv.train.run_folder.folder import RunFolder, lock_run_folder
@@ -41,12 +42,13 @@ class Resumed:
 
 
 @contextlib.contextmanager
-def resumed_run(path: str | Path, changes: Mapping[str, Any]) -> Iterator[Resumed]:
+def resumed_run(path: str | Path, changes: Mapping[str, Any], processes: Processes | None = None) -> Iterator[Resumed]:
     """Lock a run's folder and read its checkpoint; an error of the block unlocks the folder.
 
     Args:
         path: the folder of a run, or a checkpoint file.
         changes: options to change.
+        processes: processes of the run, of which the first one locks the folder and chooses the file; None: this one alone.
 
     Raises:
         CheckpointError, ConfigError, DeviceError, RunExistsError, RunLockedError, OSError: see ``Trainer.resume()``.
@@ -58,10 +60,13 @@ def resumed_run(path: str | Path, changes: Mapping[str, Any]) -> Iterator[Resume
     require_wandb(first.wandb)
     if "device" in changes:
         choose_device(first.device)
-    folder = None if first.out is None else lock_run_folder(Path(first.out), file)
+    is_first = processes is None or processes.is_first
+    folder = lock_run_folder(Path(first.out), file) if first.out is not None and is_first else None
     with contextlib.nullcontext() if folder is None else close_on_error(folder):
         # Read again: another trainer may have saved before the folder was locked.
         file = checkpoint_path(path)
+        if processes is not None:
+            file = Path(processes.from_first(lambda: str(file)))
         state = load_checkpoint(file)
         saved = saved_config(file, state)
         try:

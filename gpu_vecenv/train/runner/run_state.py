@@ -12,6 +12,7 @@ from torch import nn
 
 from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.train.algorithms.contract import Algorithm, Setup
+from gpu_vecenv.train.algorithms.shards import Shards
 from gpu_vecenv.train.config import AlgorithmConfig, ResolvedConfig
 from gpu_vecenv.train.config.algorithms import ALGORITHMS, Storage, registered
 from gpu_vecenv.train.errors import CheckpointError, ConfigError
@@ -19,11 +20,14 @@ from gpu_vecenv.train.policies.build import make_policy
 from gpu_vecenv.train.policies.contract import Actor, Policy, fields_of
 from gpu_vecenv.train.policies.networks import WorldSpec
 from gpu_vecenv.train.policies.random import RandomPolicy
+from gpu_vecenv.train.processes.group import Processes, rank_and_count
 from gpu_vecenv.train.returns.episodes import EpisodeStats, renew_form
+from gpu_vecenv.train.returns.normalize import share_statistics
 from gpu_vecenv.train.run_folder.checkpoint import require_same_parts
 from gpu_vecenv.train.runner.collector import Collector, whole_rollout
 from gpu_vecenv.train.runner.iteration import Iteration, require_gradients
 from gpu_vecenv.train.runner.schedule_table import ScheduleTable
+from gpu_vecenv.train.runner.spread import require_spread, spread_of
 from gpu_vecenv.train.storage.policy_map import Members, assign_members, is_random, trainable_policies
 from gpu_vecenv.train.storage.policy_rows import PolicyRows, policy_rows
 from gpu_vecenv.train.storage.rollout import Rollout
@@ -62,12 +66,13 @@ def rows_of_policies(env: GpuVectorEnv, rollout: Rollout, policy_map: Mapping[st
 
 
 def setup_of(
-    config: ResolvedConfig, name: str, rows: PolicyRows, spec: EnvSpec, device: torch.device, shares_gpu: bool = False
-) -> Setup:
+    config: ResolvedConfig, name: str, rows: PolicyRows, spec: EnvSpec, device: torch.device, shares_gpu: bool = False,
+    processes: Processes | None = None, shards: Shards | None = None,
+) -> Setup:  # fmt: skip
     """Return what the run gives the algorithm of a policy."""
     return Setup(
         rows, config.network_of(name), spec, device, seed_of(config.seed, name), config.schedule_steps,
-        wants_fused(config, device), shares_gpu,
+        wants_fused(config, device), shares_gpu, processes, shards,
     )  # fmt: skip
 
 
@@ -171,6 +176,7 @@ class RunState:
         episodes: statistics of each policy's episodes.
         schedules: settings of the iterations.
         iteration: the work of an iteration.
+        spread: worlds and shards of this process.
     """
 
     def __init__(
@@ -179,6 +185,7 @@ class RunState:
         config: ResolvedConfig,
         networks: Mapping[str, nn.Module] | None = None,
         shares_gpu: bool = False,
+        processes: Processes | None = None,
     ):
         """Build everything but the env.
 
@@ -187,11 +194,13 @@ class RunState:
             config: resolved options.
             networks: policy name to the user's network.
             shares_gpu: other runs use the GPU at the same time.
+            processes: processes of the run, each with worlds of its own; None: this one alone.
 
         Raises:
             ConfigError, PolicyMapError: options do not fit the env.
         """
         require_gradients()
+        self.processes, self.spread = processes, spread_of(config, *rank_and_count(processes))
         device = torch.device(env.device)
         learn = learning_policies(env, config)
         # Rows of one step tell the sizes, so that nothing large is allocated for options that do not fit.
@@ -207,14 +216,20 @@ class RunState:
         self.rows = rows_of_policies(env, rollout, config.policy_map)
         by_gradients = [name for name, each in options.items() if each.needs_gradients]
         self.policies = make_policies(self.rows, config, device, networks, by_gradients)
+        if processes is not None:
+            for policy in self.policies.values():
+                share_statistics(policy, processes)
+                processes.copy_from_first([*policy.parameters(), *policy.buffers()])
         store_demands(self.rows, self.policies, storage)
         self.algorithms: dict[str, Algorithm] = {}
         for name, each in options.items():
             each.require_samples(self.rows[name].num_samples, name)  # again, as a critic may have made them worlds
-            setup = setup_of(config, name, self.rows[name], env.env_spec, device, shares_gpu)
-            made = chosen[name].part("make")(self.policies[name], each, setup)
-            _require_returned(made, Algorithm, "make", config.algorithm_of(name))
-            self.algorithms[name] = made
+            shards = self.spread.shards_of(self.rows[name])
+            setup = setup_of(config, name, self.rows[name], env.env_spec, device, shares_gpu, processes, shards)
+            algorithm = chosen[name].part("make")(self.policies[name], each, setup)
+            _require_returned(algorithm, Algorithm, "make", config.algorithm_of(name))
+            self.algorithms[name] = algorithm
+        require_spread(self.algorithms, self.spread, processes)
         reasons = {name: algorithm.not_fused for name, algorithm in self.algorithms.items() if wants_fused(config, device)}
         self.not_fused = {name: reason for name, reason in reasons.items() if reason}
         self.actors = self._in_place({name: algorithm.actor() for name, algorithm in self.algorithms.items()})
@@ -222,12 +237,12 @@ class RunState:
         self.evaluation_actors = self._in_place(players)
         self.collector = Collector(env, rollout, self.actors, self.rows, whole_rollout(env, rollout, self.actors, self.rows))
         self.episodes = {
-            name: EpisodeStats(rows.shape, agents=[span.agents for span in rows.spans]).to(device)
+            name: EpisodeStats(rows.shape, agents=[span.agents for span in rows.spans], processes=processes).to(device)
             for name, rows in self.rows.items()
         }
         self.schedules = ScheduleTable(self.algorithms, config.num_envs * self.num_steps, device)
         parts = (self.collector, self.policies, self.rows, self.algorithms, self.schedules, self.episodes)
-        self.iteration = Iteration(*parts, config.precision)
+        self.iteration = Iteration(*parts, config.precision, processes)
 
     def _in_place(self, actors: Mapping[str, Actor | None]) -> dict[str, Actor]:
         """Return the policies, with actors in place of some."""

@@ -16,7 +16,7 @@ GROUPS = 32
 """Largest number of different starts."""
 
 
-def stagger_starts(env: GpuVectorEnv, collector: Collector) -> None:
+def stagger_starts(env: GpuVectorEnv, collector: Collector, first_world: int = 0, num_worlds: int | None = None) -> None:
     """Let groups of worlds begin at different steps of an episode, reached by random actions.
 
     Worlds that start together reach the same step at the same time, so each rollout shows only one part of an episode. Without a
@@ -25,12 +25,15 @@ def stagger_starts(env: GpuVectorEnv, collector: Collector) -> None:
     Args:
         env: the env, after a reset.
         collector: the collector that the env is bound to.
+        first_world: number of the env's first world in the run.
+        num_worlds: worlds of the run; None: those of the env.
     """
     limit = step_limit(env)
     if limit == float("inf") or limit < 2:
         return
-    groups = int(min(GROUPS, limit, env.num_worlds))
-    starts = np.arange(env.num_worlds) * groups // env.num_worlds
+    worlds = num_worlds or env.num_worlds
+    groups = int(min(GROUPS, limit, worlds))
+    starts = (first_world + np.arange(env.num_worlds)) * groups // worlds
     steps, rows = max(1, int(limit) // groups), env.num_envs // env.num_worlds
     env.unbind()
     for group in range(1, groups):

@@ -18,6 +18,8 @@ from gpu_vecenv.train.config import AUTO, ResolvedConfig, TrainConfig, resolve, 
 from gpu_vecenv.train.config.checks import MAX_LONG, checked, integer, is_name, require
 from gpu_vecenv.train.config.presets import preset_of
 from gpu_vecenv.train.errors import ConfigError
+from gpu_vecenv.train.processes.group import Processes, rank_and_count
+from gpu_vecenv.train.processes.states import num_states, state_of, whole_state
 from gpu_vecenv.train.run_folder.best import BestReturn
 from gpu_vecenv.train.run_folder.checkpoint import saved_config
 from gpu_vecenv.train.run_folder.checkpoint_file import require_content, save_checkpoint
@@ -32,20 +34,22 @@ from gpu_vecenv.train.runner.auto_sizes import FoundSizes, find_sizes
 from gpu_vecenv.train.runner.build import close_on_error, load_policy, make_env
 from gpu_vecenv.train.runner.callbacks import Callback, checked_callbacks, checked_sinks, reason_to_stop
 from gpu_vecenv.train.runner.effects import require_effects, require_parts, require_read, require_used
-from gpu_vecenv.train.runner.executor import make_executor
+from gpu_vecenv.train.runner.executor import GraphExecutor, make_executor
 from gpu_vecenv.train.runner.interrupt import StopRequest
-from gpu_vecenv.train.runner.iteration import IN_FLIGHT
+from gpu_vecenv.train.runner.iteration import IN_FLIGHT, WISHES
 from gpu_vecenv.train.runner.memory import memory_in_errors, require_rollout_room
+from gpu_vecenv.train.runner.other_count import other_count_text, state_for_other_count, worlds_seed
 from gpu_vecenv.train.runner.periodic_evaluation import PeriodicEvaluation
 from gpu_vecenv.train.runner.pipeline import LaunchLimit, Pipeline, until_next
 from gpu_vecenv.train.runner.resumed import Resumed, move_text, require_kept, resumed_run
 from gpu_vecenv.train.runner.run_state import RunState, members_of_policies
+from gpu_vecenv.train.runner.spread import device_of_process, require_shared_wrappers, spread_of
 from gpu_vecenv.train.runner.stagger import stagger_starts
 from gpu_vecenv.train.runner.torch_settings import torch_threads
 
 
 class Trainer:
-    """Multi-agent training on one device.
+    """Multi-agent training on one device, or on that of one process of several.
 
     A trainer with ``config.out`` locks that folder until ``close()`` is called or the trainer is deleted. No other trainer can
     write to a locked folder.
@@ -67,6 +71,7 @@ class Trainer:
         sinks: Sequence[Sink] = (),
         networks: Mapping[str, nn.Module] | None = None,
         shares_gpu: bool = False,
+        processes: Processes | None = None,
         resumed: Resumed | None = None,
     ):
         """Build env, policies and algorithms.
@@ -80,6 +85,8 @@ class Trainer:
                 stores its weights alone, so ``resume()`` takes the networks again.
             shares_gpu: other runs use the GPU at the same time, as in ``train_many()``; launches then leave a part of it to them.
                 Results do not depend on it.
+            processes: processes of the run, see ``joined()``. Each of them makes a trainer with the same options, and the same
+                calls. The first one alone prints, evaluates, writes files and gives metrics to sinks. None: this one alone.
             resumed: checkpoint to resume from, passed by ``resume()``; None starts a new run.
 
         Raises:
@@ -90,7 +97,10 @@ class Trainer:
             OutOfMemoryError: the run does not fit into memory; the message says what it needs.
             OSError: the run's folder cannot be made or written.
         """
-        self.quiet, self.callbacks, self._sinks = quiet, checked_callbacks(callbacks), checked_sinks(sinks)
+        self.processes = processes
+        self._is_first = processes is None or processes.is_first
+        self.quiet, self.callbacks = quiet or not self._is_first, checked_callbacks(callbacks)
+        self._sinks = checked_sinks(sinks if self._is_first else ())
         require_wandb(config.wandb)
         self.found_sizes: FoundSizes | None = None
         self._resources = contextlib.ExitStack()
@@ -109,7 +119,8 @@ class Trainer:
             else:
                 self._start()
                 # The folder comes last, so that wrong options leave no folder behind.
-                self._folder = None if config.out is None else lock_run_folder(Path(config.out))
+                writes = config.out is not None and self._is_first
+                self._folder = lock_run_folder(Path(str(config.out))) if writes else None
                 if self._folder is not None:
                     self._resources.callback(self._folder.close)
             self._files = None if self._folder is None else RunFiles(self._folder, self.config)
@@ -126,6 +137,7 @@ class Trainer:
         sinks: Sequence[Sink] = (),
         networks: Mapping[str, nn.Module] | None = None,
         shares_gpu: bool = False,
+        processes: Processes | None = None,
         **changes: Any,
     ) -> Trainer:
         """Resume from a checkpoint; on the same kind of device the run ends as it would have without the interruption.
@@ -138,6 +150,8 @@ class Trainer:
             sinks: see ``Trainer``.
             networks: see ``Trainer``; the same names as in the run.
             shares_gpu: see ``Trainer``.
+            processes: see ``Trainer``. All of them read the checkpoint. With as many as before, the run ends as it would have;
+                with another number, worlds begin new episodes, and a line says what else differs.
             **changes: options to change, such as ``total_steps`` or ``out``.
 
         Raises:
@@ -149,8 +163,9 @@ class Trainer:
             OSError: the run's folder cannot be made or written.
         """
         callbacks, sinks = checked_callbacks(callbacks), checked_sinks(sinks)
-        with resumed_run(path, changes) as resumed:
+        with resumed_run(path, changes, processes) as resumed:
             options: dict[str, Any] = {"callbacks": callbacks, "sinks": sinks, "networks": networks, "shares_gpu": shares_gpu}
+            options["processes"] = processes
             return cls(resumed.config, quiet, **options, resumed=resumed)
 
     def _with_sizes(
@@ -165,20 +180,25 @@ class Trainer:
         return found.config, found
 
     def _build(self, config: TrainConfig, networks: Mapping[str, nn.Module] | None, shares_gpu: bool, is_new: bool) -> None:
-        resolved = resolve_new(config)  # a resumed run names no module, or one that is imported
-        self.env = make_env(resolved)
+        # A resumed run names no module, or one that is imported.
+        resolved = device_of_process(resolve_new(config), self.processes, is_new)
+        spread = spread_of(resolved, *rank_and_count(self.processes))
+        self.env = make_env(resolved, spread.num_worlds, first_world=spread.first_world)
         self._resources.callback(self.env.close)
+        require_shared_wrappers(self.env, self.processes)
         self.config: ResolvedConfig = dataclasses.replace(resolved, device=self.env.device)
         self._free_bytes = TorchMemory(self.env.device).free_bytes()
         require_rollout_room(self.config, self.env, self._free_bytes)
         if is_new:
             require_used(config, members_of_policies(self.env, config.policy_map))
         with torch_threads(resolved.threads), memory_in_errors(self.config, self.env, self._free_bytes):
-            self.parts = RunState(self.env, self.config, networks, shares_gpu)
+            self.parts = RunState(self.env, self.config, networks, shares_gpu, self.processes)
         if is_new:
             require_read(config, self.parts.rows, networks or {})
             require_parts(config, self.parts.rows)
-        self.executor = make_executor(resolved, self.env, self.quiet)
+        self.executor = make_executor(resolved, self.env, self.quiet, self.processes)
+        if isinstance(self.executor, GraphExecutor):
+            self._resources.callback(self.executor.close)
         # A callback may read and change the run after an iteration, and the CPU has no queue.
         alone = bool(self.callbacks) or self.env.device == "cpu"
         self.pipeline = Pipeline(self.parts, self.executor, 1 if alone else IN_FLIGHT)
@@ -187,13 +207,16 @@ class Trainer:
         self._iteration = 0
         self._phase: Literal["idle", "training", "ending"] = "idle"
         self._stop_reason = ""
+        self._stop: StopRequest | None = None
+        self._all_stop = False
+        self._limit: LaunchLimit | None = None
         self.metrics: dict[str, float] = {}
 
     def _start(self) -> None:
         """Begin a new run."""
         self.parts.collector.reset(self.config.seed)
         if self.config.stagger_starts:
-            stagger_starts(self.env, self.parts.collector)
+            stagger_starts(self.env, self.parts.collector, self.parts.spread.first_world, self.config.num_envs)
         for name, path in self.config.load_policies.items():
             load_policy(self.policies, name, path)
 
@@ -273,14 +296,17 @@ class Trainer:
     def _pauses(self, stop: StopRequest, iterations: int | None) -> Generator[None]:
         """See ``pauses()``; ``on_end`` is still to be called."""
         stop_at = self.num_iterations if iterations is None else min(self.iteration + iterations, self.num_iterations)
-        out = None if self._folder is None else self._folder.path
+        out, saves = None if self._folder is None else self._folder.path, self.config.out is not None
+        self._stop, self._all_stop = stop, False
         if not self.quiet:
             say(_run_text(self.config, self.parts))
             for line in _preset_lines(self.config, self.parts) if self.iteration == 0 else ():
                 say(line)
         if self._folder is not None:
             self._folder.check()
-        launch_limit = LaunchLimit(out is not None, self.config.checkpoint_interval, self.config.evaluation_interval)
+        limit = LaunchLimit(saves, self.config.checkpoint_interval, self.config.evaluation_interval)
+        limit.agreed = None if self.processes is None else False
+        self._limit = limit
         self._call("on_start")
         with (
             contextlib.nullcontext() if self._folder is None else self._folder.writing(),
@@ -297,28 +323,29 @@ class Trainer:
         ):
             if self._files is not None:
                 self._files.begin(self.iteration)
-                if self.iteration == 0:
-                    self.save()  # From here on a killed run can be resumed.
+            if saves and self.iteration == 0:
+                self.save()  # From here on a killed run can be resumed.
             logger.begin()
             if self._folder is not None:
                 self._folder.remember(METRICS_FILE)
-            while self.pipeline.count or self._goes_on(stop_at, stop):
-                most = min(self.pipeline.most, launch_limit.most(self.iteration))
-                while self.pipeline.count < most and self._goes_on(stop_at, stop):
+            while self.pipeline.count or self._goes_on(stop_at):
+                most = min(self.pipeline.most, limit.most(self.iteration))
+                while self.pipeline.count < most and self._goes_on(stop_at):
                     self.launch()
                 yield
                 self.metrics = self.finish()
                 logger.log(self.metrics)
                 self._report(self.metrics)
-                if launch_limit.saves(self.iteration) and not self.pipeline.count:
+                if limit.saves(self.iteration) and not self.pipeline.count:
                     logger.flush()  # No line of an iteration before a checkpoint may be missing.
                     self.save()
-                    launch_limit.saved()
+                    limit.saved()
             logger.flush()
-            if out is not None:  # inside the block, so that a second signal of a closing terminal does not stop the save
+            if saves:  # inside the block, so that a second signal of a closing terminal does not stop the save
                 path = self.save()
-        if out is not None and not self.quiet:
-            say(f"{stop.received or self.finished or 'paused'}: iteration {self.iteration}, saved {path}")
+        if saves and not self.quiet:
+            why = stop.received or self.finished or ("stopped" if self._all_stop else "paused")
+            say(f"{why}: iteration {self.iteration}, saved {path}")
 
     def request_stop(self, reason: str) -> None:
         """End the present ``train()`` after the iterations in flight, with a save; ``finished`` then holds the reason.
@@ -346,7 +373,7 @@ class Trainer:
         """
         if self.pipeline.count >= until_next(self.config.evaluation_interval, self.iteration):
             raise SequenceError("launch(): an evaluation follows the iterations in flight; call finish() for each of them first.")
-        self.pipeline.launch(self.iteration + self.pipeline.count)
+        self.pipeline.launch(self.iteration + self.pipeline.count, self._wishes())
 
     def finish(self) -> dict[str, float]:
         """Wait for the oldest iteration in flight and evaluate if it is due; return the metrics.
@@ -357,13 +384,28 @@ class Trainer:
         """
         values, rate = self.pipeline.finish()
         self._iteration += 1
+        if self.processes is not None:
+            self._all_stop |= values.pop(WISHES[0]) > 0
+            wants_save = values.pop(WISHES[1]) > 0
+            if self._limit is not None:
+                self._limit.agreed = wants_save
         counts = {"iteration": self.iteration, "steps": self.iteration * self.steps_per_iteration}
         evaluated = self.periodic_evaluation.evaluate(self.iteration)
         return {**counts, "steps_per_second": rate * self.steps_per_iteration, **values, **evaluated}
 
-    def _goes_on(self, stop_at: int, stop: StopRequest) -> bool:
+    def _wants_stop(self) -> bool:
+        """Return True if a signal, a callback or another thread asked this process to end ``train()``."""
+        return (self._stop is not None and self._stop.received is not None) or self._stop_reason != ""
+
+    def _wishes(self) -> tuple[bool, bool]:
+        """Return what this process of several wants of all; see ``WISHES``."""
+        if self.processes is None:
+            return False, False
+        return self._wants_stop(), self._is_first and self._limit is not None and self._limit.wants_save()
+
+    def _goes_on(self, stop_at: int) -> bool:
         """True if ``train()`` may launch an iteration."""
-        asked = stop.received is not None or self._stop_reason != ""
+        asked = self._wants_stop() if self.processes is None else self._all_stop
         return self.iteration + self.pipeline.count < stop_at and not asked and not self.periodic_evaluation.finished
 
     def _report(self, metrics: dict[str, float]) -> None:
@@ -373,9 +415,12 @@ class Trainer:
                 self._call("on_episodes", name, metrics[f"return/{name}"], metrics[f"episode_length/{name}"])
         if self.callbacks:
             self._call("on_iteration", dict(metrics))  # a copy, because a callback may change it
+        found_best, self.periodic_evaluation.found_best = self.periodic_evaluation.found_best, False
+        if found_best and self.config.out is not None:
+            state = self._whole_state()
+            if self._files is not None and state is not None:
+                self._files.save_best(state)
         if self.periodic_evaluation.latest is not None:
-            if self.periodic_evaluation.latest_is_best and self._files is not None:
-                self._files.save_best(self.state_dict())
             self._call("on_evaluation", self.periodic_evaluation.latest, self.periodic_evaluation.latest_is_best)
             self.periodic_evaluation.latest = None
 
@@ -392,7 +437,7 @@ class Trainer:
             path: the file; None means the checkpoint of this iteration in the run's folder, where the newest ones are kept.
 
         Returns:
-            The file.
+            The file. Of several processes, which all make this call, the first one writes it.
 
         Raises:
             ConfigError: neither ``path`` nor ``config.out`` is given.
@@ -400,18 +445,28 @@ class Trainer:
             RunGoneError: the run's folder was removed or replaced since this trainer was made.
             OSError: the file cannot be written; an earlier checkpoint is unchanged.
         """
-        if path is not None:
-            written = Path(path)
-            save_checkpoint(written, self.state_dict())
-        elif self._files is None:
+        if path is None and self.config.out is None:
             raise ConfigError("save: expected a path, or a run with `out`, got neither")
-        else:
-            written = self._files.save(self.state_dict())
+        state, written = self._whole_state(), None if path is None else Path(path)
+        if state is not None and written is not None:
+            save_checkpoint(written, state)
+        elif state is not None and self._files is not None:
+            written = self._files.save(state)
+        if self.processes is not None:  # the others wait for the file, which may take longer than they wait for a sum
+            written = Path(self.processes.from_first(lambda: str(written)))
+        assert written is not None  # a run with `out` has files in its first process
         self._call("on_save", written)
         return written
 
+    def _whole_state(self) -> dict[str, Any] | None:
+        """Return the content of a checkpoint, with the states of all processes; None in all but the first one."""
+        state = self.state_dict()
+        return state if self.processes is None else whole_state(self.processes, state)
+
     def state_dict(self) -> dict[str, Any]:
         """Return the content of a checkpoint; its tensors are those of the run, which the next iteration changes.
+
+        Of several processes it is the state of this one.
 
         Raises:
             SequenceError: iterations are in flight; ``finish()`` comes first.
@@ -444,15 +499,24 @@ class Trainer:
 
     def _load(self, resumed: Resumed) -> None:
         """Take the state of a checkpoint."""
+        rank, count = rank_and_count(self.processes)
+        before, state = num_states(resumed.state), resumed.state
         self.parts.collector.reset(self.config.seed)  # An env must be reset before its state can be set.
-        self.parts.load_state_dict(resumed.state, resumed.path, resumed.saved)
+        if before == count:
+            state = state_of(state, rank)
+        else:
+            self.parts.collector.reset(worlds_seed(self.config.seed, state["iteration"]))
+            state = state_for_other_count(state, self.parts)
+            if not self.quiet:
+                say(f"{resumed.path}: {other_count_text(before, count, self.parts)}")
+        self.parts.load_state_dict(state, resumed.path, resumed.saved)
         self.periodic_evaluation.load_state_dict(resumed.state["best"], f"{resumed.path}: best", resumed.saved)
         self._iteration = resumed.state["iteration"]
         if (text := move_text(resumed.saved.device, self.env.device)) and not self.quiet:
             say(f"{resumed.path}: {text}")
 
     def close(self) -> None:
-        """Close the env and the sinks, and unlock the run's folder."""
+        """Free the graph, close the env and the sinks, and unlock the run's folder."""
         self._resources.close()
 
 
@@ -462,6 +526,8 @@ def _run_text(config: ResolvedConfig, parts: RunState) -> str:
     if device.startswith("cuda"):
         device += f" ({torch.cuda.get_device_name(device)})"
     size = f"{config.num_envs} worlds x {env.num_agents} agents"
+    if parts.processes is not None:
+        size += f" in {parts.processes.count} processes, summed by {parts.processes.backend},"
     text = f"{config.env_id}: {size} on {device}, torch threads: {config.threads}, out: {config.out}"
     return "\n".join([text, *(f"{name!r} has no fused kernels: {why}" for name, why in parts.not_fused.items())])
 

@@ -19,6 +19,7 @@ from gpu_vecenv.errors import OutOfMemoryError
 from gpu_vecenv.train.config.checks import MAX_INT, require
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.policies.contract import Inputs, Observation
+from gpu_vecenv.train.processes.group import Processes
 from gpu_vecenv.train.run_folder.checkpoint import require_same_form
 from gpu_vecenv.train.storage.policy_rows import PolicyRows
 from gpu_vecenv.train.storage.replay_ring import Ring, newest_steps
@@ -57,7 +58,10 @@ class Replay:
 
     Attributes:
         filled: int64 (), transitions that can be sampled, on the device.
+        processes: processes of the run, each of which has a buffer and draws an equal part of each batch; None: this one alone.
     """
+
+    processes: Processes | None = None
 
     def __init__(
         self, rows: PolicyRows, size: int, batch_size: int, gamma: float, seed: int, device: torch.device | str,
@@ -133,7 +137,7 @@ class Replay:
         call.set(parts=parts)
         call.launch("gv_replay_gather", tiles, tiles * TILE)
         if beta is not None:
-            weight = weight / weight.max()
+            weight = weight / weight.max() if self.processes is None else self._weights_of_all(weight, beta, self.processes)
         agent = None if self.agent is None else self.agent[place % self.ring.samples]
         inputs, next_inputs = (self._inputs(gathered, prefix, agent) for prefix in ("", "next_"))
         return Batch(inputs, gathered["action"], reward, next_inputs, discount, valid, weight, place)
@@ -160,6 +164,18 @@ class Replay:
         )  # fmt: skip
         call.launch("gv_replay_priorities", -(-self.batch_size // TILE), self.batch_size)
         self.ring.set_priorities(batch.place, priority)
+        if self.processes is not None:
+            self.processes.largest(self.ring.largest)
+
+    def _weights_of_all(self, weight: Tensor, beta: Tensor, processes: Processes) -> Tensor:
+        """Return the importance weights of a part of a batch, float32 (b,); the largest one of the whole batch is 1.
+
+        A process that holds more transitions than the mean of all draws each of them less often.
+        """
+        filled = self.filled.float()
+        more = filled * processes.count / processes.sum(filled.clone())
+        weight = torch.where(filled > 0, weight * more.clamp(min=1e-6) ** beta, 0.0)
+        return weight / processes.largest(weight.max())
 
     def state_dict(self, with_transitions: bool = True) -> dict[str, Any]:
         """Return the buffer, without a copy.

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from gpu_vecenv.train.policies.actor import ActorPolicy
 from gpu_vecenv.train.policies.contract import Inputs, Observation
+from gpu_vecenv.train.processes.group import Processes
 from gpu_vecenv.train.storage.replay import Batch
 
 
@@ -53,9 +54,10 @@ class Minibatch(NamedTuple):
     """float32 (R,), ``share`` times importance weights."""
 
     @classmethod
-    def of(cls, policy: ActorPolicy, batch: Batch) -> Minibatch:
-        """Return a batch as rows."""
-        count = batch.valid.sum().clamp_(min=1)
+    def of(cls, policy: ActorPolicy, batch: Batch, processes: Processes | None = None) -> Minibatch:
+        """Return a batch as rows; ``processes`` have the parts of the batch."""
+        count = batch.valid.sum()
+        count = (count if processes is None else processes.sum(count)).clamp_(min=1)
         share = batch.valid / count
         weighted = share * (batch.weight if share.dim() == 1 else batch.weight.unsqueeze(1))
         action = policy.normalized_actions(batch.action) if policy.group.continuous else batch.action.long()

@@ -19,7 +19,9 @@ from gpu_vecenv.train.algorithms.off_policy.batch import Minibatch
 from gpu_vecenv.train.algorithms.off_policy.critics import Critics
 from gpu_vecenv.train.algorithms.off_policy.heads import ScalarHead, make_head
 from gpu_vecenv.train.algorithms.off_policy.losses import actor_loss, critic_loss
+from gpu_vecenv.train.algorithms.shared_gradient import SharedGradient
 from gpu_vecenv.train.config.off_policy import OffPolicyConfig
+from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.policies.actor import ActorPolicy
 from gpu_vecenv.train.policies.contract import Acted, Actor, Draw, Inputs
 from gpu_vecenv.train.policies.random import RandomPolicy
@@ -71,6 +73,8 @@ class OffPolicy(Algorithm):
     """Names of the numbers that gradient steps return."""
     num_normals: int
     """Normal numbers of a gradient step for each number of an action."""
+    sums_over_processes = True
+    of_worlds = ("replay", "noise", "seen")
 
     def __init__(self, policy: ActorPolicy, options: OffPolicyConfig, setup: Setup, count: int, inputs: int, outputs: int):
         """Make the buffer, and the critics with their targets.
@@ -84,12 +88,15 @@ class OffPolicy(Algorithm):
             outputs: values that a critic returns.
         """
         self.policy, self.options, self.schedule_steps, device = policy, options, setup.schedule_steps, setup.device
+        self.processes = setup.processes
+        size, batch_size = (of_process(name, getattr(options, name), setup) for name in ("replay_size", "batch_size"))
         self.replay = Replay(
-            setup.rows, options.replay_size, options.batch_size, options.gamma, setup.seed, device, options.n_steps,
+            setup.rows, size, batch_size, options.gamma, setup.seed_of_process, device, options.n_steps,
             options.priority_exponent,
         )  # fmt: skip
-        self.num_rows = options.batch_size * math.prod(setup.rows.shape[1:])
-        self.noise = Noise(setup.seed, max(1, self.num_normals) * self.num_rows * options.gradient_steps, device)
+        self.replay.processes = self.processes
+        self.num_rows = batch_size * math.prod(setup.rows.shape[1:])
+        self.noise = Noise(setup.seed_of_process, max(1, self.num_normals) * self.num_rows * options.gradient_steps, device)
         self.head = make_head(options, device)
         self.by_kernels = device.type == "cuda" and isinstance(self.head, ScalarHead)
         shape = (count, inputs, outputs * self.head.outputs, setup.network, setup.seed, device)
@@ -98,6 +105,9 @@ class OffPolicy(Algorithm):
             "actor": self.adam(policy.parameters(), options.actor_learning_rate),
             "critics": self.adam(self.critics.parameters(), options.critic_learning_rate),
         }
+        self.shared = {} if self.processes is None else {
+            name: SharedGradient(adam.parameters, self.processes) for name, adam in self.adams.items()
+        }  # fmt: skip
         self.random = RandomPolicy(setup.rows.group).to(device)
         self.seen = torch.zeros((), dtype=torch.int64, device=device)
         self.begun, self.gate = torch.zeros(2, dtype=torch.bool, device=device).unbind()
@@ -133,18 +143,19 @@ class OffPolicy(Algorithm):
         """See ``Algorithm.update()``."""
         with torch.no_grad():
             self.replay.add(samples)
-            new = samples.valid.sum()
+            new, filled = self._total(samples.valid.sum()), self._total(self.replay.filled)
             self.seen += new
-            torch.logical_and(self.seen >= self.options.learning_starts, self.replay.filled > 0, out=self.gate)
+            torch.logical_and(self.seen >= self.options.learning_starts, filled > 0, out=self.gate)
             self.begun |= self.gate
             noise = self._normals()
         self.taken = []
         metrics = [self._sampled_step(step, noise[step], scalars) for step in range(self.options.gradient_steps)]
         with torch.no_grad():
             steps = torch.stack(self.taken).sum()
-            data = torch.where(new > 0, self.options.gradient_steps * self.num_rows / new, self.nan)
+            rows = self.num_rows * (1 if self.processes is None else self.processes.count)
+            data = torch.where(new > 0, self.options.gradient_steps * rows / new, self.nan)
             learned = torch.where(self.gate, torch.stack([*self._means(metrics), data]), self.nan)  # NaN stands for no value
-            counts = torch.stack((self.replay.filled, steps, self.gate * len(self.taken) - steps)).float()
+            counts = torch.stack((filled, steps, self.gate * len(self.taken) - steps)).float()
             return torch.cat((learned[:-1], counts[:1], learned[-1:], counts[1:]))
 
     def _means(self, metrics: Sequence[dict[str, Tensor]]) -> list[Tensor]:
@@ -163,13 +174,31 @@ class OffPolicy(Algorithm):
         """Sample a batch, take a gradient step, and set the priorities of the batch."""
         with torch.no_grad():
             batch = self.replay.sample(*scalars)
-            rows = Minibatch.of(self.policy, batch)
+            rows = Minibatch.of(self.policy, batch, self.processes)
         metrics, error = self.gradient_step(step, rows, noise)
         if self.options.priority_exponent is not None and error is not None:
             valid = batch.valid.flatten(1) if batch.valid.dim() > 1 else batch.valid.unsqueeze(1)
             errors = torch.where(valid, error.detach().view(valid.shape), 0.0)
             self.replay.set_priorities(batch, errors.sum(1) / valid.sum(1).clamp(min=1))
         return metrics
+
+    def _total(self, number: Tensor) -> Tensor:
+        """Return the sum over processes of a number."""
+        return number if self.processes is None else self.processes.sum(number.clone())
+
+    def _mean_of_all(self, mean: Tensor, weight: Tensor) -> Tensor:
+        """Return the mean over the rows of all processes, float32 ().
+
+        Args:
+            mean: float32 (), that of the rows of this process; NaN without weights.
+            weight: float32 (R,), weights of these rows.
+        """
+        if self.processes is None:
+            return mean
+        of_process = weight.sum()
+        total = torch.where(of_process > 0, mean * of_process, 0.0)
+        total, weights = self.processes.sum(torch.stack((total, of_process))).unbind()
+        return total / weights
 
     @abstractmethod
     def gradient_step(self, step: int, batch: Minibatch, noise: Tensor) -> tuple[dict[str, Tensor], Tensor | None]:
@@ -185,19 +214,31 @@ class OffPolicy(Algorithm):
             priorities it may be None.
         """
 
-    def learn(self, name: str, loss: Tensor) -> None:
-        """Take a step of an optimiser along the gradient of a loss, if steps are wanted and the gradient is finite."""
-        scale = gradient_scale(loss.device)
-        self.learn_along(name, [loss if scale == 1.0 else loss * scale], [self.one.to(loss.dtype)])
+    def learn(self, name: str, loss: Tensor) -> Tensor:
+        """Take a step of an optimiser along the gradient of a loss, if steps are wanted and the gradient is finite.
 
-    def learn_along(self, name: str, outputs: Sequence[Tensor], slopes: Sequence[Tensor]) -> None:
+        Args:
+            name: name of the optimiser.
+            loss: the loss; of several processes the part of this one.
+
+        Returns:
+            The loss of all processes, without a gradient.
+        """
+        scale = gradient_scale(loss.device)
+        scaled = loss if scale == 1.0 else loss * scale
+        return self.learn_along(name, loss.detach(), [scaled], [self.one.to(loss.dtype)])
+
+    def learn_along(self, name: str, loss: Tensor, outputs: Sequence[Tensor], slopes: Sequence[Tensor]) -> Tensor:
         """Do what ``learn()`` does for derivatives of the loss by outputs of networks, times ``gradient_scale()``."""
         adam = self.adams[name]
         gradients = torch.autograd.grad(outputs, adam.parameters, slopes)
         for parameter, gradient in zip(adam.parameters, gradients, strict=True):
             parameter.grad = gradient
+        if name in self.shared:
+            loss = self.shared[name].add_up(loss.view(1)).view(())
         self.taken.append(adam.step(self.gate)[1])
         adam.zero_grad()
+        return loss
 
     def learn_critics(
         self, inputs: Tensor, target: Tensor, weight: Tensor, factor: float
@@ -215,17 +256,14 @@ class OffPolicy(Algorithm):
         """
         outputs = self.critics(inputs)
         if self.by_kernels:
-            found = critic_loss(outputs, target, weight, factor, gradient_scale(target.device))
-            self.learn_along("critics", [outputs], [found.slopes])
-            with torch.no_grad():
-                error = None if self.options.priority_exponent is None else self.head.error(outputs, target)
-            return {"critic_loss": found.loss, "q": found.mean}, error
-        loss = factor * (self.head.loss(outputs, target) @ weight).sum()
-        self.learn("critics", loss)
+            of_critics = critic_loss(outputs, target, weight, factor, gradient_scale(target.device))
+            loss = self.learn_along("critics", of_critics.loss, [outputs], [of_critics.slopes])
+        else:
+            loss = self.learn("critics", factor * (self.head.loss(outputs, target) @ weight).sum())
         with torch.no_grad():
-            value = (self.head.mean(outputs) @ weight).mean() / weight.sum()
+            value = of_critics.mean if self.by_kernels else (self.head.mean(outputs) @ weight).mean() / weight.sum()
             error = None if self.options.priority_exponent is None else self.head.error(outputs, target)
-            return {"critic_loss": loss.detach(), "q": value}, error
+            return {"critic_loss": loss, "q": self._mean_of_all(value, weight)}, error
 
     def learn_actor(
         self, inputs: Tensor, share: Tensor, alpha: Tensor | None = None, log_prob: Tensor | None = None
@@ -243,19 +281,16 @@ class OffPolicy(Algorithm):
         """
         outputs = self.critics(inputs)
         if self.by_kernels:
-            found = actor_loss(outputs, share, gradient_scale(share.device), alpha, log_prob)
-            if log_prob is None or found.log_prob_slopes is None:
-                self.learn_along("actor", [outputs], [found.slopes])
-            else:
-                self.learn_along("actor", [outputs, log_prob], [found.slopes, found.log_prob_slopes])
-            return found.loss, found.mean
+            of_actor = actor_loss(outputs, share, gradient_scale(share.device), alpha, log_prob)
+            if log_prob is None or of_actor.log_prob_slopes is None:
+                return self.learn_along("actor", of_actor.loss, [outputs], [of_actor.slopes]), of_actor.mean
+            slopes = [of_actor.slopes, of_actor.log_prob_slopes]
+            return self.learn_along("actor", of_actor.loss, [outputs, log_prob], slopes), self._total(of_actor.mean)
         values = self.head.mean(outputs)
         if alpha is None or log_prob is None:
-            loss, entropy = -torch.dot(values[0], share), torch.zeros_like(self.one)
-        else:
-            loss, entropy = torch.dot(alpha * log_prob - values.amin(0), share), -torch.dot(log_prob.detach(), share)
-        self.learn("actor", loss)
-        return loss.detach(), entropy
+            return self.learn("actor", -torch.dot(values[0], share)), torch.zeros_like(self.one)
+        loss = self.learn("actor", torch.dot(alpha * log_prob - values.amin(0), share))
+        return loss, self._total(-torch.dot(log_prob.detach(), share))
 
     def _normals(self) -> Tensor:
         """Return the normal numbers of an update, float32 (G, num_normals, R, k)."""
@@ -301,3 +336,15 @@ class OffPolicy(Algorithm):
             tensor.copy_(state[name])
         if not self.options.save_replay:
             self.seen.zero_()
+
+
+def of_process(name: str, total: int, setup: Setup) -> int:
+    """Return the part of one process in an option that is a total over all processes.
+
+    Raises:
+        ConfigError: the processes cannot have equal parts.
+    """
+    count = setup.num_processes
+    if total % count:
+        raise ConfigError(f"{name}: expected a multiple of {count}, the number of processes, got {total:,}")
+    return total // count

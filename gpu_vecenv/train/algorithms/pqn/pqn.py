@@ -15,7 +15,9 @@ from gpu_vecenv.train.algorithms.masked_adam import gradient_scale
 from gpu_vecenv.train.algorithms.masked_radam import MaskedRAdam
 from gpu_vecenv.train.algorithms.pqn.teams import Teams
 from gpu_vecenv.train.algorithms.schedules import linear
-from gpu_vecenv.train.algorithms.shuffle import Transitions, choose, shuffle
+from gpu_vecenv.train.algorithms.shards import choose_by_shard, shuffle_by_shard
+from gpu_vecenv.train.algorithms.shared_gradient import SharedGradient
+from gpu_vecenv.train.algorithms.shuffle import Transitions
 from gpu_vecenv.train.config import PQNConfig, bootstraps
 from gpu_vecenv.train.config.algorithms import require_minibatches
 from gpu_vecenv.train.errors import ConfigError
@@ -42,14 +44,15 @@ class Targets:
     """bool (T * U, K), teams that are learned from."""
     valid: Tensor
     """bool (T * U, W), rows that count in their team."""
-    places: Transitions
-    """Units with a team that is learned from."""
+    places: list[Transitions]
+    """Units with a team that is learned from, by shard."""
 
 
 class PQN(Algorithm):
     """Epsilon-greedy rollouts, lambda returns, then epochs of minibatches that move values of actions towards them."""
 
     metric_names = ("loss", "q_value", "grad_norm", "learning_rate", "epsilon", "valid_fraction", "updates", "skipped")
+    sums_over_processes = takes_shards = True
 
     def __init__(self, policy: QPolicy, config: PQNConfig, setup: Setup) -> None:
         """Set up the optimiser; see ``register_algorithm()``.
@@ -64,7 +67,9 @@ class PQN(Algorithm):
         self.radam = MaskedRAdam(policy.parameters(), config.max_grad_norm)
         self.shuffles = torch.tensor(setup.seed, dtype=torch.int64, device=setup.device)
         self.schedule_steps = setup.schedule_steps
-        self.steps_of_rollout = config.num_steps * setup.rows.spans[0].num_worlds
+        self.steps_of_rollout = config.num_steps * setup.rows.spans[0].num_worlds * setup.num_processes
+        self.processes, self.shards = setup.processes, self.teams.shards_of(setup)
+        self.shared = None if self.processes is None else SharedGradient(self.radam.parameters, self.processes)
         self.epsilon = torch.full((), self._epsilon_at(0), dtype=torch.float32, device=setup.device)
 
     # ---- acting ------------------------------------------------------------------------------------------------------
@@ -120,7 +125,7 @@ class PQN(Algorithm):
             final_value = teams.total(torch.where(timed_out, teams.united(final), 0.0))
         masks = TransitionMasks(learned, ~teams.any(goes_on), teams.any(timed_out), teams.any(teams.united(samples.ended)))
         target = gae(reward, value, final_value, masks, config.gamma, config.q_lambda).target
-        places = choose(learned.any(-1).flatten(), samples.all_valid)
+        places = choose_by_shard(learned.any(-1), samples.all_valid, self.shards)
         return Targets(target.flatten(0, 1), learned.flatten(0, 1), valid.flatten(0, 1), places)
 
     def _values(self, samples: Samples, obs: Observation, num_steps: int) -> Tensor:
@@ -137,17 +142,22 @@ class PQN(Algorithm):
         sums = torch.zeros(4, dtype=torch.float32, device=targets.target.device)
         one, nothing, planned_steps = torch.ones_like(sums[:1]), torch.zeros_like(sums), torch.zeros_like(sums[0])
         for epoch in range(config.num_epochs):
-            index, used = shuffle(targets.places, config.num_minibatches, self.shuffles, epoch + 1)
-            planned = used.any(1)
+            index, used = shuffle_by_shard(targets.places, config.num_minibatches, self.shuffles, epoch + 1, self.shards)
+            here = used.any(1)  # minibatches with a unit of this process
+            planned = here if self.processes is None else self.processes.any(here)
             planned_steps += planned.sum()
-            for chosen, use, mask in zip(index, used, planned, strict=True):
+            for chosen, use, mask, any_here in zip(index, used, planned, here, strict=True):
                 self.radam.zero_grad()
                 terms = self._backward(samples, targets, chosen, use)
+                if self.shared is not None:
+                    terms = self.shared.add_up(terms, any_here)
                 norm, taken = self.radam.step(mask)
                 sums += torch.where(taken, torch.cat((terms, norm.view(1), one)), nothing)
         self.shuffles += config.num_epochs
         taken_steps = sums[-1]
         learned = targets.learned.sum() / targets.learned.numel()
+        if self.processes is not None:
+            learned = self.processes.sum(learned) / self.processes.count
         of_update = (self.radam.learning_rate, self.epsilon, learned, taken_steps, planned_steps - taken_steps)
         return torch.cat((sums[:-1] / taken_steps, torch.stack(of_update)))
 
@@ -167,7 +177,7 @@ class PQN(Algorithm):
             ConfigError: values have no gradient.
 
         Returns:
-            The loss and the mean of Q, float32 (2,), 0 where no team counts.
+            The loss and the mean of Q, float32 (2,), 0 where no team counts; the part of this process in them.
         """
         teams, policy = self.teams, self.policy
         at, valid = teams.place(chosen), targets.valid[chosen]
@@ -180,7 +190,8 @@ class PQN(Algorithm):
         with torch.no_grad():
             q = teams.total(torch.where(valid, value.view(valid.shape), 0.0))
             counts = targets.learned[chosen] & used.unsqueeze(1)
-            share = counts / counts.sum().clamp(min=1)
+            total = counts.sum() if self.processes is None else self.processes.sum(counts.sum())
+            share = counts / total.clamp(min=1)
             error = torch.where(counts, q - targets.target[chosen], 0.0)
             gradient = torch.where(valid, error * share * gradient_scale(q.device), 0.0)
             terms = torch.stack((0.5 * error.square(), torch.where(counts, q, 0.0)))

@@ -8,6 +8,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from gpu_vecenv.train.algorithms.contract import Setup
+from gpu_vecenv.train.algorithms.shards import Shards
 from gpu_vecenv.train.storage.policy_rows import PolicyRows
 
 
@@ -37,6 +39,14 @@ class Teams:
     def count(self) -> int:
         """U."""
         return len(self.samples)
+
+    def shards_of(self, setup: Setup) -> Shards | None:
+        """Return ``Setup.shards`` with units in place of samples."""
+        shards = setup.shards
+        if shards is None or not self.sums:
+            return shards
+        worlds = torch.arange(self.count, dtype=torch.int64, device=self.samples.device)
+        return Shards.of(worlds, shards.first, len(shards.columns), self.count)
 
     def united(self, x: Tensor) -> Tensor:
         """Return an array (T, B[, a]) of samples by unit, (T, U, W)."""

@@ -70,20 +70,20 @@ class ChoicesSAC(SAC):
         outputs = self.critics(before.rows)
         error = (outputs.gather(2, chosen) * used).sum(2) - target
         critic_loss = 0.5 * (error.square() @ batch.weighted).sum()
-        self.learn("critics", critic_loss)
+        critic_loss = self.learn("critics", critic_loss)
         policy = self.choices(before, allowed)
         with torch.no_grad():
             values = self.critics(before.rows).amin(0)
         loss = torch.dot((policy.probability * (alpha * policy.log_prob - values)).sum(1), batch.share)  # equation 12
-        self.learn("actor", loss)
+        loss = self.learn("actor", loss)
         with torch.no_grad():
             entropies = -(policy.probability * policy.log_prob).sum(1)
-            entropy = torch.dot(entropies, batch.share)
-            surplus = torch.dot(entropies - self.targets_of(allowed), batch.share)
-            q = ((error + target) @ batch.share).mean()
+            entropy = self._total(torch.dot(entropies, batch.share))
+            surplus = self._total(torch.dot(entropies - self.targets_of(allowed), batch.share))
+            q = self._total(((error + target) @ batch.share).mean())
         self.learn_temperature(surplus)
         self.targets.follow(self.critics, self.options.tau * self.gate)
-        terms = {"critic_loss": critic_loss.detach(), "q": q, "actor_loss": loss.detach(), "entropy": entropy}
+        terms = {"critic_loss": critic_loss, "q": q, "actor_loss": loss, "entropy": entropy}
         return {**terms, "temperature": alpha}, error.detach().abs().mean(0)
 
     def choices(self, observed: Observed, allowed: Tensor | None) -> Choices:
