@@ -35,7 +35,8 @@ def require_near(found, wanted, ways):
     for way in ways:
         for policy, tensors in wanted[way][0].items():
             for name, x in tensors.items():
-                torch.testing.assert_close(found[way][0][policy][name], x, rtol=1e-3, atol=1e-4, msg=f"{way}: {policy}/{name}")
+                value = found[way][0][policy][name].cpu()  # of another GPU
+                torch.testing.assert_close(value, x.cpu(), rtol=1e-3, atol=1e-4, msg=f"{way}: {policy}/{name}")
 
 
 def require_equal(ranks, ways):

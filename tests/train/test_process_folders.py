@@ -2,8 +2,12 @@
 
 import contextlib
 import dataclasses
+import json
 import os
 import signal
+import socket
+import subprocess
+import sys
 import time
 
 import pytest
@@ -17,6 +21,7 @@ from gpu_vecenv.train import (
     AlgorithmConfig,
     ConfigError,
     DDPGConfig,
+    LostRankError,
     NetworkConfig,
     SACConfig,
     TrainConfig,
@@ -25,6 +30,7 @@ from gpu_vecenv.train import (
     load_checkpoint,
     register_algorithm,
 )
+from gpu_vecenv.train.processes.signs import STALE_S, Signs
 from gpu_vecenv.train.run_folder import tensorboard
 from gpu_vecenv.train.run_folder.checkpoint import checkpoint_path
 from gpu_vecenv.train.run_folder.metrics import read_metrics
@@ -153,6 +159,20 @@ def test_the_others_name_a_process_that_was_killed(lost, tmp_path):
     for rank in {0, 1, 2} - {lost}:
         assert f"rank {lost} of 3 is lost" in (tmp_path / f"rank-{rank}.txt").read_text()
     load_checkpoint(checkpoint_path(tmp_path / "run"))
+
+
+def test_a_process_learns_who_is_gone_while_it_waits_for_the_device():
+    """A sum of NCCL in a graph raises no error when another process ends, so the thread looks by itself."""
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        pass
+    store = torch.distributed.TCPStore("127.0.0.1", 0, is_master=True)
+    store.set("place/1", json.dumps((socket.gethostname(), ended.pid)))
+    store.set("sign/1", "7")
+    signs, until = Signs(0, 2, store), time.monotonic() + STALE_S / 3
+    with contextlib.closing(signs), pytest.raises(LostRankError, match="rank 1 of 2 is lost: its process ended"):
+        while time.monotonic() < until:
+            signs.require_all()
+            time.sleep(0.1)
 
 
 def test_an_error_in_one_process_ends_the_others_with_its_text(tmp_path):
