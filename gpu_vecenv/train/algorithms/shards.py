@@ -86,8 +86,8 @@ def shuffle_by_shard(
     if shards is None:
         return shuffle(transitions[0], num_minibatches, seed, number)
     indices, used = [], []
-    for each, columns, own_seed in zip(transitions, shards.columns, shards.seeds(seed), strict=True):
-        index, use = shuffle(each, num_minibatches, own_seed, number)
+    for each, columns, shard_seed in zip(transitions, shards.columns, shards.seeds(seed), strict=True):
+        index, use = shuffle(each, num_minibatches, shard_seed, number)
         indices.append(_in_all(index, columns, shards.width))
         used.append(use)
     return torch.cat(indices, 1), torch.cat(used, 1)
@@ -100,8 +100,8 @@ def shuffle_samples_by_shard(
     if shards is None:
         return shuffle_samples(transitions[0], num_minibatches, seed, number, orders)
     samples = []
-    for each, columns, own_seed in zip(transitions, shards.columns, shards.seeds(seed), strict=True):
-        sample = shuffle_samples(each, num_minibatches, own_seed, number, orders)
+    for each, columns, shard_seed in zip(transitions, shards.columns, shards.seeds(seed), strict=True):
+        sample = shuffle_samples(each, num_minibatches, shard_seed, number, orders)
         at = _in_all(sample.clamp(min=0).long(), columns, shards.width)
         samples.append(torch.where(sample < 0, -1, at).int())
     return torch.cat(samples, 2)

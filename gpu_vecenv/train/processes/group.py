@@ -145,12 +145,12 @@ class Processes:
         Raises:
             LostRankError: a process is gone.
         """
-        own = torch.frombuffer(bytearray(content), dtype=torch.uint8)
-        size = torch.tensor([len(own)], dtype=torch.int64, device="cpu")
+        words = torch.frombuffer(bytearray(content), dtype=torch.uint8)
+        size = torch.tensor([len(words)], dtype=torch.int64, device="cpu")
         with self._errors():
             if not self.is_first:
                 dist.send(size, 0)
-                dist.send(own, 0)
+                dist.send(words, 0)
                 return []
             received = [content]
             for rank in range(1, self.count):

@@ -107,21 +107,21 @@ def _of_this_start(store: Store, rank: int, count: int) -> Store:
         rank: number of this process.
         count: number of processes.
     """
-    own = uuid.uuid4().hex
+    mark = uuid.uuid4().hex
     if rank:
-        store.set(f"asks/{rank}", own)
-        name = store.get(f"answer/{own}").decode()  # waits for it
+        store.set(f"asks/{rank}", mark)
+        name = store.get(f"answer/{mark}").decode()  # waits for it
         store.add(f"joined/{name}", 1)
         return PrefixStore(name, store)
     until = time.monotonic() + TIMEOUT.total_seconds()
-    while store.add(f"joined/{own}", 0) < count - 1:
+    while store.add(f"joined/{mark}", 0) < count - 1:
         for other in range(1, count):
             if store.check([f"asks/{other}"]):  # it may be that of a process before, which asks no more
-                store.set(f"answer/{store.get(f'asks/{other}').decode()}", own)
+                store.set(f"answer/{store.get(f'asks/{other}').decode()}", mark)
         if time.monotonic() > until:
             raise LostRankError(f"rank 0 of {count}: not all other processes joined within {TIMEOUT}")
         time.sleep(POLL_S)
-    return PrefixStore(own, store)
+    return PrefixStore(mark, store)
 
 
 def _number(name: str, default: int) -> int:

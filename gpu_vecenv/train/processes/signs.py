@@ -54,8 +54,8 @@ class Signs:
         self._lost: tuple[int, str] | None = None
         store.set(_place(rank), json.dumps((socket.gethostname(), os.getpid())))
         store.set(_sign(rank), "0")
-        own = store.clone()  # type: ignore[attr-defined]  # torch's stubs lack it
-        self._thread = threading.Thread(target=self._run, args=(own,), daemon=True, name="signs of life")
+        connection = store.clone()  # type: ignore[attr-defined]  # torch's stubs lack it
+        self._thread = threading.Thread(target=self._run, args=(connection,), daemon=True, name="signs of life")
         if count > 1:
             self._thread.start()
 

@@ -37,21 +37,21 @@ def whole_state(processes: Processes, state: dict[str, Any]) -> dict[str, Any] |
     received = processes.to_first(content.getvalue())
     if not processes.is_first:
         return None
-    others = [torch.load(io.BytesIO(each), weights_only=True, map_location="cpu") for each in received[1:]]
-    return {**state, OTHERS: others}
+    further = [torch.load(io.BytesIO(each), weights_only=True, map_location="cpu") for each in received[1:]]
+    return {**state, OTHERS: further}
 
 
 def num_states(state: Mapping[str, Any]) -> int:
     """Return the number of processes that wrote a checkpoint."""
-    others = state.get(OTHERS, [])
-    return 1 + (len(others) if isinstance(others, list) else 0)
+    further = state.get(OTHERS, [])
+    return 1 + (len(further) if isinstance(further, list) else 0)
 
 
 def state_of(state: Mapping[str, Any], rank: int) -> dict[str, Any]:
     """Return the state of one process in a checkpoint of as many as now."""
-    others = state.get(OTHERS, [])
+    further = state.get(OTHERS, [])
     first = {name: value for name, value in state.items() if name != OTHERS}
-    return first if rank == 0 else _replaced(first, others[rank - 1], ())
+    return first if rank == 0 else _replaced(first, further[rank - 1], ())
 
 
 def _replaced(state: Any, differing: Mapping[str, Tensor], path: Path) -> Any:
@@ -71,7 +71,7 @@ def _tensors(state: Any, path: Path = ()) -> Iterator[tuple[Path, Tensor]]:
 
 def _digest(tensor: Tensor) -> str:
     """Return a text that tells whether tensors have the same bits."""
-    found = hashlib.blake2b(f"{tensor.dtype} {tuple(tensor.shape)} ".encode(), digest_size=16)
+    digest = hashlib.blake2b(f"{tensor.dtype} {tuple(tensor.shape)} ".encode(), digest_size=16)
     if tensor.numel():
-        found.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().data)
-    return found.hexdigest()
+        digest.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()

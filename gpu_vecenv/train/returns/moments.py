@@ -107,10 +107,10 @@ def _merge(
     call.launch("gv_merge", -(-features // merged), features * tiles)
 
 
-def _tiles_of_processes(own: Moments, processes: Processes, before: Tensor, is_new: bool) -> Tensor:
+def _tiles_of_processes(of_process: Moments, processes: Processes, before: Tensor, is_new: bool) -> Tensor:
     """Return the moments of all processes in the form of tiles, and behind them the number of samples before."""
-    count = own.num_samples.expand_as(own.mean)
-    tiles = processes.gathered(torch.stack((count, own.mean, own.var * count)))
+    count = of_process.num_samples.expand_as(of_process.mean)
+    tiles = processes.gathered(torch.stack((count, of_process.mean, of_process.var * count)))
     return torch.cat((tiles.flatten(), torch.zeros_like(before).view(1) if is_new else before.view(1)))
 
 

@@ -153,7 +153,7 @@ def require_sizes(config: TrainConfig, processes: int) -> None:
     if config.num_envs == AUTO and processes > 1:
         raise ConfigError(
             f"num_envs: expected a number in a run of {processes} processes, got {AUTO!r}; "
-            "a run in one process finds the worlds for one of them"
+            "sizes are measured in one process"
         )
 
 

@@ -27,8 +27,8 @@ def state_for_other_count(state: Mapping[str, Any], parts: RunState) -> dict[str
     for name, algorithm in parts.algorithms.items():
         for path in algorithm.of_worlds:
             algorithms[name] = _with(algorithms[name], new["algorithms"][name], path.split("/"))
-    kept = {name: value for name, value in state.items() if name != OTHERS}
-    return {**kept, "algorithms": algorithms, "collector": new["collector"], "episodes": new["episodes"]}
+    of_run = {name: value for name, value in state.items() if name != OTHERS}
+    return {**of_run, "algorithms": algorithms, "collector": new["collector"], "episodes": new["episodes"]}
 
 
 def other_count_text(before: int, now: int, parts: RunState) -> str:

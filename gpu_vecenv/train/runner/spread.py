@@ -53,8 +53,8 @@ def spread_of(config: ResolvedConfig, rank: int, count: int) -> Spread:
     require(config.num_envs % count == 0, "num_envs", f"a multiple of {count}, the number of processes", config.num_envs)
     require(shards % count == 0, "shards", f"a multiple of {count}, the number of processes", shards)
     require(config.num_envs % shards == 0, "num_envs", f"a multiple of {shards}, the number of shards", config.num_envs)
-    worlds, own = config.num_envs // count, shards // count
-    return Spread(rank * worlds, worlds, rank * own, own)
+    worlds, shards_of_each = config.num_envs // count, shards // count
+    return Spread(rank * worlds, worlds, rank * shards_of_each, shards_of_each)
 
 
 def device_of_process(config: ResolvedConfig, processes: Processes | None, is_new: bool) -> ResolvedConfig:
