@@ -12,6 +12,7 @@ import torch
 
 from gpu_vecenv.errors import GpuVecenvError
 from gpu_vecenv.train import (
+    AutoSizes,
     ConfigError,
     NetworkConfig,
     PolicyMapError,
@@ -29,7 +30,7 @@ UNREAD = {
     "num_envs": 3, "total_steps": 50, "out": "folder", "checkpoint_interval": 2, "frozen": ("red",), "ppo": PPOConfig(),
     "schedule_steps": 7, "stagger_starts": True, "evaluation_interval": 2, "evaluation_episodes": 9, "stop_at": 1.0,
     "patience": 2, "best_of": "red", "keep_checkpoints": 5, "wandb": "project",
-    "kernels": "torch", "graph": False, "precision": "tf32",
+    "kernels": "torch", "graph": False, "precision": "tf32", "shards": 2, "auto_sizes": AutoSizes(),
     "algorithm": "mine", "algorithms": {"mine": {"rate": 0.5, "normalize_observations": True}},
 }  # fmt: skip
 """Options of a run that change nothing in an evaluation, with values that a run takes."""
@@ -94,7 +95,7 @@ class Record:
 def record(monkeypatch):
     """Record the envs of evaluations."""
     record, make_env = Record(), build.make_env
-    monkeypatch.setattr(evaluation, "make_env", lambda *args: record.watch(make_env(*args)))
+    monkeypatch.setattr(evaluation, "make_env", lambda *args, **place: record.watch(make_env(*args, **place)))
     return record
 
 
@@ -211,7 +212,7 @@ def test_a_role_that_is_absent_from_all_episodes_has_no_return(record):
 def test_training_counts_alike(monkeypatch):
     """Metrics of a policy of both roles over all episodes and over those of the last 100 worlds."""
     record, make_env = Record(), build.make_env
-    monkeypatch.setattr("gpu_vecenv.train.runner.trainer.make_env", lambda *args: record.watch(make_env(*args)))
+    monkeypatch.setattr("gpu_vecenv.train.runner.trainer.make_env", lambda *args, **place: record.watch(make_env(*args, **place)))
     params = {"num_red": 2, "num_blue": 3, "max_episode_steps": 6, "absent": 0.4, "leave": 0.2, "end": 0.1}
     config = TrainConfig(
         "Ghost-v0", num_envs=150, total_steps=150 * 6, device="cpu", env_kwargs=params, ppo=PPOConfig(num_steps=6), network=SMALL,

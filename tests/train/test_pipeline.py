@@ -244,7 +244,7 @@ def from_the_end(iteration, first):
     outputs, rollout = iteration.collector.env.worlds.outputs, iteration.collector.rollout
     assert iteration.collector.is_at_end and outputs.slot == rollout.num_steps
     for slabs in rollout.groups:
-        for slab in slabs._kept().values():
+        for slab in slabs._saved_slabs().values():
             slab[:-1] = True if slab.dtype == torch.bool else math.nan
     if rollout.alive_next is not None:
         rollout.alive_start.fill_(False)

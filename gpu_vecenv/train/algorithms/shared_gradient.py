@@ -20,7 +20,7 @@ class SharedGradient:
     def __init__(self, parameters: Sequence[nn.Parameter], processes: Processes) -> None:
         """Store the parameters; the array is made at the first sum, before a CUDA graph is recorded."""
         self.parameters, self.processes = parameters, processes
-        self._flat = torch.zeros(0, device="cpu")
+        self._flat = torch.zeros(0, dtype=torch.float32, device="cpu")
         self._parts: tuple[Tensor, ...] = ()
         self._trained: list[int] = []
 
