@@ -63,6 +63,7 @@ def test_a_run_leaves_out_what_needs_a_missing_package_and_says_so_once(tmp_path
     assert {"checkpoint", "metrics.jsonl"} <= files and files.isdisjoint({"curves.png", "video.mp4", "tensorboard"})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["memory WarpTag-v0", "eval RUN --episodes 2", "export RUN OUT"])
 def test_commands_that_draw_nothing_need_no_package_that_draws(command, tmp_path):
     config = TrainConfig("WarpCartPole-v1", num_envs=2, total_steps=8, out=str(tmp_path / "run"), ppo=PPOConfig(num_steps=4))

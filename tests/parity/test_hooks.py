@@ -139,7 +139,8 @@ def compare(make, width, kind, dtype, builds=("one by one", "packs", "constants"
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize(("width", "kind", "dtype", "copy"), [(4, "choices", np.int64, False), (40, "numbers", np.float32, True)])
+@pytest.mark.parametrize(("width", "kind", "dtype", "copy"), [
+    (4, "choices", np.int64, False), pytest.param(40, "numbers", np.float32, True, marks=pytest.mark.slow)])  # fmt: skip
 def test_every_build_gives_the_same_bits(width, kind, dtype, copy, mode, make):
     """With constants, a lane holds a row of 4 floats in registers; a row of 40 is written in place."""
     compare(make, width, kind, dtype, autoreset_mode=mode, copy=copy)
@@ -168,12 +169,14 @@ def test_a_gpu_gives_the_same_bits(width, kind, dtype, length, mode, make):
     compare(make, width, kind, dtype, builds=("cuda",), length=length, autoreset_mode=mode)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 def test_a_state_too_long_for_registers_gives_the_same_bits(mode, make):
     """It stays in memory, and its worlds are stepped by the code for several agents."""
     compare(make, 4, "choices", np.int32, length=300, autoreset_mode=mode)
 
 
+@pytest.mark.slow
 def test_an_observation_too_long_for_the_stack_gives_the_same_bits(make):
     """The rows of a whole pack would not fit on the stack."""
     packs, single = (make(which, 70_000, "numbers", autoreset_mode="next_step") for which in ("packs", "one by one"))

@@ -185,6 +185,7 @@ def run(env, at_once):
     return seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 def test_every_build_gives_the_same_bits(mode, make, monkeypatch):
     """With the build of seven lanes, worlds stay in memory."""
