@@ -33,6 +33,9 @@ FAILED = 1
 
 GONE = "the store, which this process or its launcher holds, does not answer"
 
+READ_S = 3 * SIGN_S
+"""Seconds that a process stays after it has found a lost one: the store may end with it, and the others read the name there."""
+
 LOST = "lost"
 """Key of the first process that was lost: its rank and the reason."""
 
@@ -76,7 +79,7 @@ class Signs:
     def require_all(self) -> None:
         """Raise LostRankError if a process is known to be lost."""
         if self._lost is not None:
-            raise LostRankError(self._text(""))
+            raise self._error("")
 
     def lost_rank_error(self, cause: str) -> LostRankError:
         """Return the error of a lost process, which is looked for: at once on this host, else until its signs are stale.
@@ -92,6 +95,11 @@ class Signs:
                         _tell(self._store, rank, "its process ended")  # unless it said why
                         self._lost = _told(self._store)
             time.sleep(SIGN_S / 10)
+        return self._error(cause)
+
+    def _error(self, cause: str) -> LostRankError:
+        """Return the error of a lost process, after the others have had time to read which one it was."""
+        time.sleep(READ_S)
         return LostRankError(self._text(cause))
 
     def _is_gone(self, rank: int, store: Store) -> bool:
