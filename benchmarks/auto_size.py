@@ -72,27 +72,27 @@ def measure(env_id: str, total_steps: int, device: str, rounds: int, longest: fl
     """Search, sweep, and compare."""
     clock = time.process_time if device == "cpu" else time.perf_counter
     config = auto(env_id, total_steps, device)
-    found = find_sizes(config, clock=clock)
+    result = find_sizes(config, clock=clock)
     plan, start = plan_search(config, clock=clock), time.perf_counter()
     rates = sweep(plan, longest)
     swept_s = time.perf_counter() - start
     best, _ = max(rates, key=lambda each: each[1])
-    pairs = [(plan.measure(found.sizes), plan.measure(best)) for _ in range(rounds)]
+    pairs = [(plan.measure(result.sizes), plan.measure(best)) for _ in range(rounds)]
     ratio = statistics.median(ours / theirs for ours, theirs in pairs)
     row = {
         "total_steps": total_steps,
-        "search_s": found.table["seconds"],
-        "tried": len(found.table["rows"]),
-        "found": found.sizes._asdict(),
+        "search_s": result.table["seconds"],
+        "tried": len(result.table["rows"]),
+        "found": result.sizes._asdict(),
         "found_steps_per_second": statistics.median(ours for ours, _ in pairs),
         "sweep_s": swept_s,
         "swept": len(rates),
         "best": best._asdict(),
         "best_steps_per_second": statistics.median(theirs for _, theirs in pairs),
         "ratio": ratio,
-        "holds": ratio >= LEAST_RATIO and found.table["seconds"] <= MOST_SECONDS,
-        "reference": found.table["reference"],
-        "search": found.table["rows"],
+        "holds": ratio >= LEAST_RATIO and result.table["seconds"] <= MOST_SECONDS,
+        "reference": result.table["reference"],
+        "search": result.table["rows"],
         "sweep": [{**sizes._asdict(), "steps_per_second": rate} for sizes, rate in rates],
     }
     print(env_id, {name: row[name] for name in ("total_steps", "search_s", "found", "best", "ratio", "holds")}, flush=True)
@@ -173,9 +173,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results" / "auto_size.json")
     options = parser.parse_args()
     recorded = json.loads(options.out.read_text()) if options.out.exists() else {"benchmark": "auto_size", "devices": {}}
-    kept = recorded["devices"].get(options.device, {"cases": {}, "learning": {}})
-    facts = kept["machine"] if options.only_learning else machine(options.device)
-    row = {"machine": facts, "cases": kept["cases"], "learning": kept["learning"]}
+    earlier = recorded["devices"].get(options.device, {"cases": {}, "learning": {}})
+    facts = earlier["machine"] if options.only_learning else machine(options.device)
+    row = {"machine": facts, "cases": earlier["cases"], "learning": earlier["learning"]}
     recorded["devices"][options.device] = row
     for env_id in options.envs:
         if not options.only_learning:

@@ -33,7 +33,7 @@ PUREJAXRL_CHANGES = {
     r"nn\.GRUCell\(\)": "nn.GRUCell(features=ins.shape[1])",
     r"nn\.GRUCell\.initialize_carry\([^()]*\([^()]*\), \([^()]*\), hidden_size\s*\)": "jnp.zeros((batch_size, hidden_size))",
 }
-"""What the script needs for later releases of flax, as patterns and their replacements."""
+"""Changes of the script for later releases of flax, as patterns and their replacements."""
 
 UPDATES = 10
 """Iterations of a call."""

@@ -37,7 +37,7 @@ LEANRL_CHANGES = {
     "actions.cpu()": "actions.detach().cpu()",
     "action_high).cpu()": "action_high).detach().cpu()",
 }
-"""What the scripts need for Gymnasium 1 and for later releases of tensordict."""
+"""Changes of the scripts for Gymnasium 1 and for later releases of tensordict."""
 
 LEANRL_WAYS = {"graphs": ["--cudagraphs"], "compile": ["--compile"], "compile graphs": ["--compile", "--cudagraphs"], "eager": []}
 

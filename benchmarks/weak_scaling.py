@@ -72,14 +72,14 @@ def steps_per_second(config: TrainConfig, iterations: int, rounds: int, processe
 
 def seconds_of_sum(size: int, processes: Processes, device: str, times: int = 200) -> float:
     """Return the seconds of a sum of ``size`` numbers over processes, a mean over sums that follow each other."""
-    numbers = torch.zeros(size, device=device)
+    summands = torch.zeros(size, device=device)
     for _ in range(10):
-        processes.sum(numbers)
+        processes.sum(summands)
     if device != "cpu":
         torch.cuda.synchronize()
     start = time.perf_counter()
     for _ in range(times):
-        processes.sum(numbers)
+        processes.sum(summands)
     if device != "cpu":
         torch.cuda.synchronize()
     return (time.perf_counter() - start) / times

@@ -161,7 +161,7 @@ def try_compiler(compiler: list[str]) -> None:
         file.flush()
         call = "import ctypes, sys; sys.exit(ctypes.CDLL('/proc/self/fd/0').gv_trial())"
         command = [sys.executable, "-I", "-c", call]
-        # As its input, because the number of the file may be that of a stream, if this process has no streams.
+        # The child gets the file as its input: without streams in this process, the number of the file may be that of one.
         done = subprocess.run(command, stdin=file, capture_output=True, text=True, errors="replace")
     if done.returncode != 7:
         said = "".join(done.stderr.splitlines()[-1:]) or f"status {done.returncode}"

@@ -49,8 +49,8 @@ def train_seeds(config: TrainConfig, seeds: int, at_once: int | None, devices: S
     if config.num_envs == AUTO:  # once, so that all runs have the same sizes
         first = devices[0] if devices else config.device
         sharing = min(-(-seeds // max(1, len(devices))), _at_once(at_once)) * max(1, devices.count(first))
-        found = find_sizes(dataclasses.replace(config, device=first), at_once=sharing)
-        config = dataclasses.replace(found.config, device=config.device)
+        sizes = find_sizes(dataclasses.replace(config, device=first), at_once=sharing)
+        config = dataclasses.replace(sizes.config, device=config.device)
     seeds_of_runs = range(config.seed, config.seed + seeds)
     configs = {f"seed-{seed}": dataclasses.replace(config, seed=seed, out=None) for seed in seeds_of_runs}
     return train_many(configs, config.out, at_once=_at_once(at_once), devices=devices or None)

@@ -9,8 +9,8 @@ from benchmarks import weak_scaling
 
 def test_efficiency_is_the_rate_of_each_process_over_that_of_one():
     rates = {1: {"rates": {"a": {"steps_per_second": 10.0}}}, 4: {"rates": {"a": {"steps_per_second": 30.0}}}}
-    found = weak_scaling.with_efficiency(rates)
-    assert found[1]["rates"]["a"]["efficiency"] == 1.0 and found[4]["rates"]["a"]["efficiency"] == 0.75
+    counts = weak_scaling.with_efficiency(rates)
+    assert counts[1]["rates"]["a"]["efficiency"] == 1.0 and counts[4]["rates"]["a"]["efficiency"] == 0.75
 
 
 def test_counts_are_powers_of_two():

@@ -75,7 +75,7 @@ def test_a_memory_is_measured_on_the_range_from_random_actions_to_the_full_obser
 
 
 def test_critics_stand_beside_ippo(write):
-    numbers = {"area": {"mean": [2.0, 0.5], "difference": [1.0, None]}, "evaluation": {"mean": [3.0, None]}}
-    numbers["explained_variance"] = {"mean": [0.25, 0.125]}
-    write("central_critic", "cases", {"MAPPO": {"machine": MACHINE, "intervals": numbers, "runs": [{}, {}]}})
+    intervals = {"area": {"mean": [2.0, 0.5], "difference": [1.0, None]}, "evaluation": {"mean": [3.0, None]}}
+    intervals["explained_variance"] = {"mean": [0.25, 0.125]}
+    write("central_critic", "cases", {"MAPPO": {"machine": MACHINE, "intervals": intervals, "runs": [{}, {}]}})
     assert "| MAPPO | 2 | 2.00 ± 0.50 | 1.00 | 3.00 | – | 0.25 ± 0.12 |" in learning_tables.critic_block()

@@ -213,7 +213,7 @@ BLOCKS: dict[Path, Callable[[], str]] = {
     MEMORY: memory_block,
     CRITIC: critic_block,
 }
-"""What writes the block ``learned`` of each page."""
+"""Function that writes the block ``learned`` of each page."""
 
 
 def main(arguments: list[str]) -> int:

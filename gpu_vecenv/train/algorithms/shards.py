@@ -53,7 +53,7 @@ class Shards:
 
 
 class Part(NamedTuple):
-    """What a process has of the samples of a run."""
+    """The part of a run's samples that a process has."""
 
     processes: Processes | None = None
     """Processes of the run; None: this one alone."""

@@ -42,14 +42,14 @@ FIELDS = ("num_steps", "num_epochs", "num_minibatches", "gamma")
 
 @dataclass(frozen=True)
 class FoundSizes:
-    """What a search found."""
+    """Result of a search: options with sizes, and the table of trials."""
 
     config: TrainConfig
     """Options of the run with the sizes found, and without ``auto_sizes``."""
     sizes: Sizes
     """The sizes: worlds, steps of a rollout, minibatches of an epoch."""
     table: dict[str, Any]
-    """What was measured, as ``auto_sizes.json`` of a run's folder holds it."""
+    """The trials that were measured, as ``auto_sizes.json`` of a run's folder holds it."""
 
     def save(self, folder: str | Path) -> None:
         """Write ``auto_sizes.json`` to a folder.
@@ -101,15 +101,15 @@ def find_sizes(
         left = bounds.seconds - (time.monotonic() - started)
         search = Search(plan.grid, plan.measure, left, time.monotonic, report)
         sizes = search.run()
-    found = FoundSizes(plan.config_of(sizes), sizes, _table(search, sizes, plan.device, time.monotonic() - started))
+    result = FoundSizes(plan.config_of(sizes), sizes, _table(search, sizes, plan.device, time.monotonic() - started))
     if not quiet:
-        print_sizes(found.table)
-    return found
+        print_sizes(result.table)
+    return result
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a search works on."""
+    """Sizes that may be tried, and the trials that measure them."""
 
     grid: Grid
     """Sizes that may be tried."""

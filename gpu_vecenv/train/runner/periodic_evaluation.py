@@ -76,7 +76,7 @@ class PeriodicEvaluation:
     def evaluate(self, iteration: int) -> dict[str, float]:
         """Evaluate if this iteration is due; return metrics ``evaluation/ROLE`` and ``evaluation/episode/NAME``.
 
-        Of a run in several processes the first one evaluates and returns metrics.
+        The first process of a run evaluates and returns metrics; the others return none.
 
         Raises:
             UnfinishedError: an episode did not end within 10,000 steps, or the env's time limit if it is longer.

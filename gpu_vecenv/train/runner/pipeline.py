@@ -161,7 +161,7 @@ class LaunchLimit:
         self._saves, self._evaluation_interval = saves, evaluation_interval
         self._checkpoint_interval = checkpoint_interval if saves else None
         self.agreed: bool | None = None
-        """Of a run in several processes: all know that the first one wants to save; None: this process alone decides."""
+        """True if all processes of a run know that the first one wants to save; None: this process alone decides."""
         self.saved()
 
     def saved(self) -> None:

@@ -93,8 +93,8 @@ class Trials:
         """Make a run, and return the seconds of one of its iterations."""
         started = time.perf_counter()
         # Networks of users may draw from torch's generator; the run draws as it would without a search.
-        kept = torch.random.fork_rng(devices=[])
-        with kept, self._on_stream(config), contextlib.closing(make_env(config)) as env, torch_threads(config.threads):
+        saved_generator = torch.random.fork_rng(devices=[])
+        with saved_generator, self._on_stream(config), contextlib.closing(make_env(config)) as env, torch_threads(config.threads):
             parts = RunState(env, config, copy.deepcopy(dict(self._networks)), self._shares_gpu)
             parts.collector.reset(config.seed)
             on_gpu = env.device != "cpu"

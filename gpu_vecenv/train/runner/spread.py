@@ -1,4 +1,4 @@
-"""What a process has of a run: its worlds, and its shards of them."""
+"""The part of a run that a process has: its worlds, and its shards of them."""
 
 from __future__ import annotations
 

@@ -176,8 +176,8 @@ class Trainer:
             return config, None
         if config.out is not None:
             require_no_run(Path(config.out))  # before the search, which takes seconds
-        found = find_sizes(config, self.quiet, networks=networks, shares_gpu=shares_gpu)
-        return found.config, found
+        sizes = find_sizes(config, self.quiet, networks=networks, shares_gpu=shares_gpu)
+        return sizes.config, sizes
 
     def _build(self, config: TrainConfig, networks: Mapping[str, nn.Module] | None, shares_gpu: bool, is_new: bool) -> None:
         # A resumed run names no module, or one that is imported.
@@ -466,7 +466,7 @@ class Trainer:
     def state_dict(self) -> dict[str, Any]:
         """Return the content of a checkpoint; its tensors are those of the run, which the next iteration changes.
 
-        Of several processes it is the state of this one.
+        A run in several processes returns the state of this one.
 
         Raises:
             SequenceError: iterations are in flight; ``finish()`` comes first.

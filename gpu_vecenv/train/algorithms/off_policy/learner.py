@@ -153,8 +153,9 @@ class OffPolicy(Algorithm):
         with torch.no_grad():
             steps = torch.stack(self.taken).sum()
             rows = self.num_rows * (1 if self.processes is None else self.processes.count)
-            data = torch.where(new > 0, self.options.gradient_steps * rows / new, self.nan)
-            learned = torch.where(self.gate, torch.stack([*self._means(metrics), data]), self.nan)  # NaN stands for no value
+            update_to_data = torch.where(new > 0, self.options.gradient_steps * rows / new, self.nan)
+            terms = torch.stack([*self._means(metrics), update_to_data])
+            learned = torch.where(self.gate, terms, self.nan)  # NaN stands for no value
             counts = torch.stack((filled, steps, self.gate * len(self.taken) - steps)).float()
             return torch.cat((learned[:-1], counts[:1], learned[-1:], counts[1:]))
 
