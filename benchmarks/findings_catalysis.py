@@ -33,14 +33,30 @@ PLAYS = ("exact", "random", "trained", "trained from everywhere")
 EPISODES = 64
 """Worlds of random play. Likeliest actions are the same in all worlds, so one world is enough for them."""
 
-WORLDS, STEPS, RATE = 4_096, 400_000_000, 1e-3
-"""Worlds of a training on a GPU, their steps in sum, and the first learning rate."""
+WORLDS, RATE = 4_096, 1e-3
+"""Worlds of a training on a GPU, and its first learning rate."""
+
+STEPS = {False: 400_000_000, True: 1_000_000_000}
+"""Steps of a training on a GPU, summed over worlds, by ``case in LONG``."""
+
+LONG = ("check_two_atom_b", "gas2_double_grids")
+"""Configurations whose policies need more steps: one turns to a longer path late, the other has paths that hardly differ."""
 
 FAR = ("gas1", "gas2", "surface_double_grids", "gas2_double_grids")
 """Configurations with long paths, on which a policy needs most of its episodes from the usual start, and less entropy."""
 
 LEAST_ENTROPY = {False: 0.01, True: 0.002}
 """Weight of entropy at the end of a training on a GPU, by ``case in FAR``."""
+
+CLOSE = ("gas2_double_grids",)
+"""Configurations with orders of moves whose returns differ by 0.0002 or less. Only a policy with little entropy tells them apart.
+
+Their trainings on a GPU have rollouts of several episodes, so few of them are cut at the end of a rollout, where the value
+network stands in for the rest of a return. A quarter of the episodes starts in random cells.
+"""
+
+CLOSE_ROLLOUT, CLOSE_MINIBATCHES, CLOSE_ENTROPY = 256, 32, ((0.4, 0.03), (0.75, 0.0005))
+"""Steps of a rollout, minibatches of an epoch, and weights of entropy after shares of the steps, of ``CLOSE``."""
 
 UNITS = {1: (64, 64), 2: (128, 128)}
 """Hidden units of a training on a GPU, by the number of atoms."""
@@ -52,10 +68,14 @@ STARTS, COST = 10_000, 0.2
 USUAL_STARTS = {False: 1, True: 9}
 """Episodes from the usual start for each from a random one in a training from everywhere, by ``case in FAR``."""
 
+CLOSE_STARTS = 3
+"""The same of ``CLOSE``."""
+
 
 def start_everywhere(trainer: Trainer) -> None:
     """Let a share of the episodes start in random cells that cost little, the rest in the start of the configuration."""
-    usual = USUAL_STARTS[trainer.config.env_kwargs["configuration"] in FAR]
+    case = trainer.config.env_kwargs["configuration"]
+    usual = CLOSE_STARTS if case in CLOSE else USUAL_STARTS[case in FAR]
     params = trainer.env.params
     cells = np.argwhere(rewards(params) > -COST).reshape(-1, atoms(params), 3) + (0, 0, params["z_slab_lower"])
     drawn = cells[np.random.default_rng(trainer.config.seed).integers(len(cells), size=STARTS)]
@@ -83,9 +103,15 @@ def base(case: str, options: Options) -> TrainConfig:
     config = TrainConfig(ENV, env_kwargs={"configuration": case})
     if options.device == "cpu":
         return config
-    ppo = dataclasses.replace(PRESETS[ENV].ppo, learning_rate=RATE, entropy_coef_final=LEAST_ENTROPY[case in FAR])
+    steps = STEPS[case in LONG]
+    ppo = dataclasses.replace(PRESETS[ENV].ppo, learning_rate=RATE, entropy_coef_final=None)
+    if case in CLOSE:
+        schedule = tuple((int(share * steps), weight) for share, weight in CLOSE_ENTROPY)
+        ppo = dataclasses.replace(ppo, num_steps=CLOSE_ROLLOUT, num_minibatches=CLOSE_MINIBATCHES, entropy_schedule=schedule)
+    else:
+        ppo = dataclasses.replace(ppo, entropy_coef_final=LEAST_ENTROPY[case in FAR])
     network = NetworkConfig(UNITS[atoms(SPEC.resolve(config.env_kwargs))])
-    return dataclasses.replace(config, num_envs=WORLDS, total_steps=STEPS, ppo=ppo, network=network)
+    return dataclasses.replace(config, num_envs=WORLDS, total_steps=steps, ppo=ppo, network=network)
 
 
 def main(options: Options) -> None:
