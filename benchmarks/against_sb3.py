@@ -27,12 +27,11 @@ from __future__ import annotations
 
 import json
 import math
-import multiprocessing
 import os
 import sys
 import time
 from collections.abc import Mapping
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -271,7 +270,7 @@ def measure(options: Options) -> None:
         settings = {**SHARED, **vars(CASES[name]), "total_steps": totals[name], "num_envs": WORLDS}
         results["cases"][name] = {"machine": facts, "settings": settings, "margin": CASES[name].margin, "runs": []}
     os.environ["GPU_VECENV_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"  # read by the processes of the runs
-    with ProcessPoolExecutor(options.workers, multiprocessing.get_context("spawn")) as pool:
+    with shared.process_pool(options.workers) as pool:
         # The longest runs first.
         cases = [
             (name, library, seed) for name in reversed(options.cases) for seed in range(options.seeds) for library in LIBRARIES

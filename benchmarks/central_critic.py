@@ -17,12 +17,11 @@ prints the table from the file.
 from __future__ import annotations
 
 import math
-import multiprocessing
 import os
 import sys
 import tempfile
 import time
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -121,7 +120,7 @@ def measure(options: Options) -> None:
         hyperparameters = {name: hyperparameters[name] for name in ("num_envs", "total_steps", "ppo", "network", "env_kwargs")}
         rows[case] = {"machine": facts, "options": settings, "hyperparameters": hyperparameters, "runs": []}
     os.environ["GPU_VECENV_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"  # read by the processes of the runs
-    with ProcessPoolExecutor(options.workers, multiprocessing.get_context("spawn")) as pool:
+    with shared.process_pool(options.workers) as pool:
         jobs = {pool.submit(train, case, seed, options): case for seed in range(options.seeds) for case in CRITICS}
         for job in as_completed(jobs):
             case, run = jobs[job], job.result()

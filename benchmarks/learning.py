@@ -15,13 +15,12 @@ import dataclasses
 import itertools
 import json
 import math
-import multiprocessing
 import os
 import sys
 import tempfile
 import time
 from collections.abc import Mapping
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -185,7 +184,7 @@ def measure(options: Options, cases: Mapping[str, TrainConfig] = CASES | OF_ALGO
             sys.exit(f"--only-missing: expected {case} to have the hyperparameters of {options.out.name}, got others")
         results["envs"][case] = row if there is None else {**there, "runs": finished(there)}
     os.environ["GPU_VECENV_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"  # read by the processes of the runs
-    with ProcessPoolExecutor(options.workers, multiprocessing.get_context("spawn")) as pool:
+    with shared.process_pool(options.workers) as pool:
         # Seeds in the outer loop: an interruption leaves some seeds of every case.
         there = {(case, run["seed"]) for case in options.cases for run in results["envs"][case]["runs"]}
         runs_wanted = [(case, seed) for seed in range(options.seeds) for case in options.cases if (case, seed) not in there]

@@ -19,12 +19,11 @@ Writes ``benchmarks/results/off_policy_sb3.json``, in which cases that are not r
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import sys
 import tempfile
 import time
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -161,7 +160,7 @@ def measure(options: Options) -> None:
         }  # fmt: skip
         results["cases"][name] = {"machine": facts, "settings": settings, "margin": MARGIN, "runs": []}
     os.environ["GPU_VECENV_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"  # read by the processes of the runs
-    with ProcessPoolExecutor(options.workers, multiprocessing.get_context("spawn")) as pool:
+    with shared.process_pool(options.workers) as pool:
         cases = [(name, library, seed) for seed in range(options.seeds) for name in options.cases for library in LIBRARIES]
         jobs = {pool.submit(train, *case, options): case[0] for case in cases}
         for job in as_completed(jobs):

@@ -4,13 +4,33 @@ from __future__ import annotations
 
 import json
 import math
+import multiprocessing
+import os
+import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
 from gpu_vecenv.train.run_folder.intervals import student_cdf, student_quantile
+
+
+def process_pool(workers: int) -> ProcessPoolExecutor:
+    """Return a pool of new Python processes that end when this one does, killed too; a plain pool's would go on."""
+    return ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _end_with_parent)
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+
+    def wait() -> None:
+        if parent is not None:
+            parent.join()
+            os._exit(1)  # the main thread may be in a long call
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 class Options(Protocol):

@@ -32,6 +32,7 @@ def run_option(name: str, metavar: str, default: str | None = None, also: str = 
     return tyro.conf.arg(name=option, metavar=metavar, help=text, help_behavior_hint=default and f"(default: {default})")
 
 
+@functools.cache
 def by_algorithm(*path: str) -> str:
     """Return the defaults of PPO for a preset's field, and those of each other algorithm that differ; see ``by_env()``."""
 
@@ -65,6 +66,7 @@ def built_in() -> list[str]:
     return [name for name, place in places.items() if isinstance(place, str) and place.startswith("gpu_vecenv.")]
 
 
+@functools.cache
 def options_of(algorithm: str) -> str:
     """Return a line for each option of an algorithm: name, description and default."""
     cls: Any = ALGORITHMS[algorithm].config_class
@@ -76,6 +78,7 @@ def options_of(algorithm: str) -> str:
     return "\n".join(f"{before}{f.name}: {docs(cls)[f.name]} (default: {default(f.name)})" for f in dataclasses.fields(cls))
 
 
+@functools.cache
 def network_fields() -> str:
     """Return a line for each field of ``network``: name, description and default."""
     fields = dataclasses.fields(NetworkConfig)

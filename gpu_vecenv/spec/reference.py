@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import cloudpickle
@@ -44,16 +44,24 @@ def _find(spec: Any) -> tuple[str, str] | None:
 
     Several modules may import the spec. One beside the kernel is preferred, because it defines the spec.
     """
-    places = [
-        (module, name)
-        for module, content in list(sys.modules.items())
-        if module not in _MAIN
-        for name, value in list(getattr(content, "__dict__", {}).items())
-        if value is spec
+    modules = [
+        (name, variables)
+        for name, module in list(sys.modules.items())
+        if name not in _MAIN and (variables := getattr(module, "__dict__", None))
     ]
-    folder = spec.kernel.parent
-    beside = [place for place in places if Path(getattr(sys.modules[place[0]], "__file__", None) or "").parent == folder]
-    return next(iter(beside + places), None)
+    folder = str(spec.kernel.parent)
+    beside = [(name, variables) for name, variables in modules if _folder(variables) == folder]
+    for name, variables in beside + modules:  # those beside the kernel first: all have half a million variables
+        for variable, value in list(variables.items()):
+            if value is spec:
+                return name, variable
+    return None
+
+
+def _folder(variables: Mapping[str, Any]) -> str | None:
+    """Return the folder of a module's file; None if it has none."""
+    file = variables.get("__file__")
+    return os.path.dirname(file) if isinstance(file, str) else None
 
 
 def _import_spec(module: str, variable: str, name: str) -> Any:

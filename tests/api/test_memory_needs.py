@@ -48,10 +48,13 @@ def test_memory_on_the_host_matches_the_estimate(name, view, mode, copy):
     actions = probe.action_space.sample()
     probe.reset(seed=0)  # memory of modules that are loaded once is not counted below
     del probe
-    # Threads of other tests may allocate during a measurement, so the smallest of three counts.
-    taken = min(memory_of_steps(name, worlds, options, actions, copy) for _ in range(3))
-    env = gymnasium.make_vec(name, num_worlds=worlds, **options).unwrapped
-    assert taken == pytest.approx(estimate(env, mode, copy), rel=0.1)
+    expected = pytest.approx(estimate(gymnasium.make_vec(name, num_worlds=worlds, **options).unwrapped, mode, copy), rel=0.1)
+    # Threads of other tests may allocate during a measurement, so the smallest of three counts. The first that fits ends them.
+    taken = memory_of_steps(name, worlds, options, actions, copy)
+    for _ in range(2):
+        if taken != expected:
+            taken = min(taken, memory_of_steps(name, worlds, options, actions, copy))
+    assert taken == expected
 
 
 @pytest.mark.gpu

@@ -11,7 +11,7 @@ from tools.docs.tutorials import FOLDER, MAX_BYTES, TUTORIALS, normal, number_of
 PAGE = FOLDER / "README.md"
 
 
-LONG = ("4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14")
+LONG = ("2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14")
 """Numbers of the notebooks that take longest: builds, trainings, runs of many sizes, envs from the real world, Lightning."""
 
 

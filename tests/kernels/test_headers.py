@@ -45,8 +45,15 @@ def layer(name):
 
 
 def specs_of(name):
-    """Specs whose ``args.h`` goes with a header: with arrays of all agents, masks, arrays by role, and shared parts."""
-    return [] if name.startswith("target/cuda") else [CARTPOLE] if name.startswith("single/") else [TAG, HARVEST, TOWN, POT]
+    """Specs whose ``args.h`` goes with a header: with arrays of all agents, masks, arrays by role, and shared parts.
+
+    Headers of lower layers than ``args.h`` do not include it, so one spec is enough for them.
+    """
+    if name.startswith("target/cuda"):
+        return []
+    if name.startswith("single/"):
+        return [CARTPOLE]
+    return [TAG] if layer(name) < layer("args.h") else [TAG, HARVEST, TOWN, POT]
 
 
 def includes(name):

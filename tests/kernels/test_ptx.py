@@ -1,6 +1,5 @@
 """Every kernel compiles for every supported GPU, to arithmetic that gives the bits of the CPU."""
 
-import functools
 import importlib
 import re
 from dataclasses import replace
@@ -58,10 +57,21 @@ CASES = [
 """The first shape of each env is fast; the others, which take a minute in all, run in a step of ``.ci/run``."""
 
 
-@functools.cache
-def ptx_of(name, module, params=()):
-    """PTX for sm_90; several tests read the same."""
-    return compile_ptx(spec_of(name), 90, module, **dict(params))
+MODULES_OF_CASES = [
+    pytest.param((*case.values, module), marks=case.marks, id=f"{case.values[0]}-params{number}-{module}")
+    for number, case in enumerate(CASES)
+    for module in range(len(MODULES))
+]
+
+
+@pytest.fixture(scope="module", params=MODULES_OF_CASES)
+def compiled(request):
+    """Return an env, its parameters, a module, and its PTX for sm_90.
+
+    Tests of one parameter of a fixture follow each other, so one process compiles it, once.
+    """
+    name, params, module = request.param
+    return name, params, module, compile_ptx(spec_of(name), 90, module, **params)
 
 
 def test_every_id_is_compiled_here():
@@ -95,10 +105,8 @@ def inexact_instructions(ptx, doubles=False):
     return re.findall(rf"\b(?:{'|'.join(banned)})\b", ptx)
 
 
-@pytest.mark.parametrize("module", range(len(MODULES)))
-@pytest.mark.parametrize(("name", "params"), CASES)
-def test_kernels_have_no_inexact_instructions(name, params, module):
-    ptx = ptx_of(name, module, tuple(params.items()))
+def test_kernels_have_no_inexact_instructions(compiled):
+    name, _, module, ptx = compiled
     assert inexact_instructions(ptx, doubles=name in DOUBLES) == []
     assert sorted(re.findall(r"\.entry (\w+)", ptx)) == sorted(MODULES[module])
     assert shared_bytes(ptx) <= 48 * 1024
@@ -110,22 +118,19 @@ def touches(ptx):
     return [re.findall(wanted, text) for text in re.split(r"\.entry ", ptx)[1:]]
 
 
-@pytest.mark.parametrize("module", range(len(MODULES)))
-@pytest.mark.parametrize(("name", "params"), CASES)
-def test_kernels_wait_for_the_previous_kernel_before_they_touch_memory(name, params, module):
-    for found in touches(ptx_of(name, module, tuple(params.items()))):
+def test_kernels_wait_for_the_previous_kernel_before_they_touch_memory(compiled):
+    for found in touches(compiled[-1]):
         assert found[:2] == ["griddepcontrol.wait", "griddepcontrol.launch_dependents"]
         assert not any(instruction.startswith("griddep") for instruction in found[2:])
         assert len(found) > 2
 
 
-@pytest.mark.parametrize("module", range(len(MODULES)))
-@pytest.mark.parametrize("name", SHAPES)
-def test_the_argument_struct_is_read_before_the_wait(name, module):
+def test_the_argument_struct_is_read_before_the_wait(compiled):
     """At least one word of each line of 64 bytes is read."""
+    name, params, _, ptx = compiled
     spec = spec_of(name)
-    size = Layout(spec, spec.resolve({})).dtype.itemsize
-    for text in re.split(r"\.entry ", ptx_of(name, module))[1:]:
+    size = Layout(spec, spec.resolve(params)).dtype.itemsize
+    for text in re.split(r"\.entry ", ptx)[1:]:
         early = text.partition("griddepcontrol")[0]
         offsets = {int(offset) for offset in re.findall(r"ld\.param\.\S+\s[^;]*\+(\d+)\]", early)}
         assert offsets >= set(range(64, size, 64))

@@ -183,11 +183,18 @@ def test_the_length_of_a_function():
     assert kernel_lengths("// f\nGV_FN int f(\n    int a) {\n    // Why.\n\n    return a;\n}\n") == {"f": 4}
 
 
+def may_be_long(path: Path) -> bool:
+    """Tell whether a file has a function of more than 60 lines, blank ones and comments included; only those are measured."""
+    functions = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)]
+    return any(node.end_lineno - node.lineno >= 60 for node in functions)
+
+
 def test_no_function_is_longer_than_60_lines():
     measures = {".py": python_lengths, ".h": kernel_lengths, ".cu": kernel_lengths}
     lengths = {
         (path.relative_to(ROOT).as_posix(), name): length
         for path in SOURCES
+        if path.suffix != ".py" or may_be_long(path)
         for name, length in measures[path.suffix](path.read_text()).items()
     }
     long = {place: length for place, length in lengths.items() if length > 60}

@@ -128,7 +128,7 @@ def test_a_forked_child_steps_without_the_threads(pause, monkeypatch):
     monkeypatch.setattr(cpu, "MIN_AGENTS_PER_THREAD", 1)
     env, twin = make(4), make(1)
     actions = np.zeros(97, np.int64)
-    for _ in range(40):
+    for _ in range(20):
         expected = twin.step(actions)[0]
         np.testing.assert_array_equal(env.step(actions)[0], expected)
         time.sleep(pause)

@@ -280,7 +280,7 @@ class Threads(Callback):
 
 def test_each_run_has_its_number_of_threads(config):
     threads = Threads()
-    configs = {str(n): dataclasses.replace(config, seed=n, threads=n) for n in (1, 2)}
+    configs = {str(n): dataclasses.replace(config, seed=n, threads=n, total_steps=2 * 4 * 10) for n in (1, 2)}  # two iterations
     train_many(configs, quiet=True, callbacks=[threads])
     assert threads.seen == {1: {1}, 2: {2}} and torch.get_num_threads() == 1
 

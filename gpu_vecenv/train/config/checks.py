@@ -156,9 +156,9 @@ def require_known(kind: str, names: Iterable[object], known: Iterable[str]) -> N
     """Raise ConfigError for a name that is not known; the error names the closest known one."""
     known = list(known)
     for name in names:
-        close = difflib.get_close_matches(name, known, n=1) if isinstance(name, str) else []
-        hint = f". Did you mean {close[0]!r}?" if close else ""
         if name not in known:
+            close = difflib.get_close_matches(name, known, n=1) if isinstance(name, str) else []
+            hint = f". Did you mean {close[0]!r}?" if close else ""
             raise ConfigError(f"{kind} option: expected one of {', '.join(known)}, got {abbreviated(name)}{hint}")
 
 
