@@ -26,6 +26,7 @@ class Processes:
         rank: number of this process, from 0.
         count: number of processes.
         backend: ``gloo`` or ``nccl``, which adds up tensors of the run's device.
+        collect: takes the sums that ``sum_then()`` is asked for, see ``LateSums``; None: they are made at once.
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class Processes:
         """
         self.rank, self.count, self.backend, self.signs = rank, count, backend, signs
         self._store, self._group, self._words = store, group, 0
+        self.collect: Callable[[Tensor, Callable[[Tensor], object]], None] | None = None
 
     def __deepcopy__(self, memo: object) -> Processes:
         """Return this object: a copy of a network is in the same group."""
@@ -67,6 +69,21 @@ class Processes:
             LostRankError: a process is gone.
         """
         return self._reduced(x, dist.ReduceOp.SUM)
+
+    def sum_then(self, x: Tensor, use: Callable[[Tensor], object]) -> None:
+        """Add up a tensor over all processes, and call a function with the sum: at once, or later in a block of ``LateSums``.
+
+        Args:
+            x: float64 of any shape, which may be overwritten.
+            use: gets the sum, a tensor of the same shape that it may overwrite.
+
+        Raises:
+            LostRankError: a process is gone.
+        """
+        if self.collect is None:
+            use(self.sum(x))
+        else:
+            self.collect(x, use)
 
     def largest(self, x: Tensor) -> Tensor:
         """Replace a contiguous tensor by its largest values over all processes, and return it; see ``sum()``."""
