@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.distributed.distributed_c10d import Store
 
 from gpu_vecenv.train.errors import LostRankError
+from gpu_vecenv.train.processes.direct import DirectSums
 from gpu_vecenv.train.processes.signs import Signs
 
 POLL_S = 0.002
@@ -26,12 +27,14 @@ class Processes:
         rank: number of this process, from 0.
         count: number of processes.
         backend: ``gloo`` or ``nccl``, which adds up tensors of the run's device.
+        direct: sums of small arrays on GPUs of one host; None: ``backend`` adds up all arrays.
         collect: takes the sums that ``sum_then()`` is asked for, see ``LateSums``; None: they are made at once.
     """
 
     def __init__(
-        self, rank: int, count: int, backend: str, store: Store, signs: Signs, group: dist.ProcessGroup | None = None
-    ) -> None:
+        self, rank: int, count: int, backend: str, store: Store, signs: Signs, group: dist.ProcessGroup | None = None,
+        direct: DirectSums | None = None,
+    ) -> None:  # fmt: skip
         """Store the parts of a group; see ``joined()``.
 
         Args:
@@ -41,8 +44,9 @@ class Processes:
             store: words between processes, for this object alone.
             signs: signs of life of all processes.
             group: what adds up tensors of the device; None: torch's default group, which is gloo.
+            direct: what adds up small tensors of the device; None: the group.
         """
-        self.rank, self.count, self.backend, self.signs = rank, count, backend, signs
+        self.rank, self.count, self.backend, self.signs, self.direct = rank, count, backend, signs, direct
         self._store, self._group, self._words = store, group, 0
         self.collect: Callable[[Tensor, Callable[[Tensor], object]], None] | None = None
 
@@ -54,6 +58,11 @@ class Processes:
     def is_first(self) -> bool:
         """True in the process that logs, saves, evaluates and draws."""
         return self.rank == 0
+
+    @property
+    def summed_by(self) -> str:
+        """What adds up tensors of the device, in words."""
+        return self.backend if self.direct is None else f"{self.backend}, small arrays directly"
 
     @property
     def can_be_captured(self) -> bool:
@@ -112,6 +121,9 @@ class Processes:
                 tensor.detach().copy_(whole)
 
     def _reduced(self, x: Tensor, op: Any) -> Tensor:
+        if self.direct is not None and op == dist.ReduceOp.SUM and self.direct.takes(x):
+            self.direct.add_up(x)
+            return x
         with self._errors():
             dist.all_reduce(x, op, group=self._group)
         return x
