@@ -1,8 +1,8 @@
 """Time of a sum over the processes of a run: by NCCL and directly, inside a CUDA graph and outside; for ``weak_scaling.py``.
 
-A sum stands between two pieces of other work, as it does between the gradient and the step of a minibatch. Its time is that of the
-whole sequence less that of the work alone, in one graph. Inside, work and sums are one graph. Outside, each piece of work is a graph
-and each sum a call of the host, so a launch of the host is part of its time.
+A sum stands between two pieces of other work, as it does between the gradient and the step of a minibatch. Its time is that of
+the whole sequence less that of the work alone, in one graph. Inside, work and sums are one graph. Outside, each piece of work is
+a graph and each sum a call of the host, so a launch of the host is part of its time.
 """
 
 from __future__ import annotations
@@ -76,9 +76,7 @@ def _on_gpu(processes: Processes, x: torch.Tensor, work: torch.Tensor) -> dict[s
     one, alone, inside = (_graph(run) for run in (piece, pieces, lambda: with_sums(piece)))
     base = _milliseconds(processes, alone.replay)
     times = {"inside": inside.replay, "outside": lambda: with_sums(one.replay)}
-    found = {place: 1e3 * (_milliseconds(processes, run) - base) / PIECES for place, run in times.items()}
-    del one, alone, inside  # before the end of the group
-    return found
+    return {place: 1e3 * (_milliseconds(processes, run) - base) / PIECES for place, run in times.items()}
 
 
 def _graph(run: Callable[[], object]) -> torch.cuda.CUDAGraph:

@@ -1,9 +1,9 @@
 """Training on 1, 2, 4, ... GPUs of a host: ``python benchmarks/weak_scaling.py``.
 
 torchrun starts every count of processes, and each of them trains the same runs. In weak scaling, each GPU has the same number of
-worlds, and minibatches grow with the number of GPUs. In strong scaling, the worlds of one GPU are divided over all. A figure is the
-rate of all processes together, the median over rounds. Start-up is not timed. The time of one sum over processes is measured for
-several sizes, see ``sums_of_processes.py``.
+worlds, and minibatches grow with the number of GPUs. In strong scaling, the worlds of one GPU are divided over all. A figure is
+the rate of all processes together, the median over rounds. Start-up is not timed. The time of one sum over processes is measured
+for several sizes, see ``sums_of_processes.py``.
 
 Results are written after each count. ``--device cpu`` has small runs, whose processes share the cores. The file
 ``benchmarks/results/weak_scaling.json`` keeps what other devices recorded.

@@ -9,8 +9,10 @@ def test_the_page_shows_the_committed_results():
 
 def test_a_column_has_the_rate_of_a_number_of_gpus_and_how_many_times_that_of_one_it_is():
     names = "Env-v0, 1,000 x 16, graph, weak", "Env-v0, 1,000 x 16, graph, strong"
-    one, two = ({name: {"steps_per_second": rate, "times": times} for name in names} for rate, times in ((1e6, 1.0), (1.5e6, 1.5)))
-    sums = [{"numbers": 256, "by": by, "place": place, "microseconds": 47.4} for by, place in (("nccl", "inside"), ("direct", "outside"))]
+    rates = (1e6, 1.0), (1.5e6, 1.5)
+    one, two = ({name: {"steps_per_second": rate, "times": times} for name in names} for rate, times in rates)
+    ways = ("nccl", "inside"), ("direct", "outside")
+    sums = [{"numbers": 256, "by": by, "place": place, "microseconds": 47.4} for by, place in ways]
     counts = {"1": {"rates": one, "sums": []}, "2": {"rates": two, "sums": [*sums, {**sums[0], "numbers": 1}]}}
     row = {"counts": counts, "machine": {"gpu": "Some GPU", "commit": "0123456789abcdef"}}
     text = weak_scaling_table.block({"devices": {"cuda": row}})

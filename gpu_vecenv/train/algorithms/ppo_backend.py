@@ -259,6 +259,7 @@ class TorchBackend(Backend):
             shared: see ``minibatches()``.
         """
         log_prob, value, advantage, target = loss_inputs
+        totals = None if shared is None else shared.totals
         if choice is not None:
             choice = choice & counts
         if self.config.normalize_advantages == "minibatch":
@@ -268,7 +269,7 @@ class TorchBackend(Backend):
                 advantage = (advantage - shared.mean) / (shared.deviation + 1e-8)
         if choice is not None:  # 0 times an infinite advantage is NaN
             advantage = torch.where(choice, advantage, 0.0)
-        return Minibatch(inputs, action, log_prob, value, advantage, target, counts, choice, None if shared is None else shared.totals)
+        return Minibatch(inputs, action, log_prob, value, advantage, target, counts, choice, totals)
 
 
 class SharedNumbers(NamedTuple):

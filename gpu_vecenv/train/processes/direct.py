@@ -1,8 +1,8 @@
 """Sums of small arrays over the GPUs of a host by one kernel, which reads the memory of the other GPUs directly.
 
-A sum by NCCL passes from GPU to GPU. For the gradient of a small network, a kernel in which each GPU reads the arrays of all others
-takes a fraction of that time. The kernel is torch's, on its symmetric memory. It adds in order of rank on each GPU, so all get the
-same bits.
+A sum by NCCL passes from GPU to GPU. For the gradient of a small network, a kernel in which each GPU reads the arrays of all
+others takes a fraction of that time. The kernel is torch's, on its symmetric memory. It adds in order of rank on each GPU, so all
+get the same bits.
 """
 
 from __future__ import annotations
