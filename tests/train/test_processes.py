@@ -1,12 +1,11 @@
 """Runs in several processes equal those in one: worlds, gradients, statistics and weights."""
 
 import contextlib
-import hashlib
 from types import SimpleNamespace
 
 import pytest
 import torch
-from process_cases import CASES, GHOSTS, assert_close, of_cases
+from process_cases import CASES, assert_close, hashes, of_cases
 from ranks import in_processes
 
 from examples.evolution import EvolutionConfig
@@ -41,28 +40,6 @@ def test_processes_have_the_same_weights_to_the_last_bit(results):
 
 
 # ---- worlds ------------------------------------------------------------------------------------------------------------
-
-
-def hashes(processes=None):
-    """Hashes of the steps of each world of a run by given actions: all that the env gives, by number of the world."""
-    count, rank = (1, 0) if processes is None else (processes.count, processes.rank)
-    worlds = 8 // count
-    found = [hashlib.sha256() for _ in range(worlds)]
-    with contextlib.closing(Trainer(GHOSTS, quiet=True, processes=processes)) as trainer:
-        env, agents = trainer.env, trainer.env.num_agents
-        env.unbind()
-        env.reset(seed=3)
-        generator = torch.Generator().manual_seed(0)
-        for _ in range(50):
-            actions = torch.randint(0, 3, (8, agents, 2), generator=generator, dtype=torch.int32)
-            own = actions[rank * worlds : (rank + 1) * worlds]
-            parts = [own[:, rows.start // worlds : rows.stop // worlds].flatten(0, 1) for rows in env.role_rows.values()]
-            results = env.step(torch.cat(parts))[:4]
-            for world in range(worlds):
-                for rows in env.role_rows.values():
-                    for x in results:
-                        found[world].update(x[rows].unflatten(0, (worlds, -1))[world].contiguous().numpy().tobytes())
-    return [each.hexdigest() for each in found]
 
 
 def test_worlds_have_the_same_steps_in_any_process(tmp_path):
