@@ -56,6 +56,7 @@ class Row:
     worlds: int
     """Worlds of each process, or of all processes in strong scaling."""
     way: str
+    """One of ``WAYS``; with `` by NCCL`` behind it, no sum is direct."""
     num_steps: int
     weak: bool = True
 
@@ -77,6 +78,7 @@ ROWS = {
         Row(CARTPOLE, 2_048, "fused", 128),
         Row(CARTPOLE, 8_192, "fused", 128, weak=False),
         Row(TAG, 2_000, "fused", 16, weak=False),
+        Row(CARTPOLE, 8_192, "fused by NCCL", 128),
         Row(TAG, 2_000, "graph", 16),
     ),
     "cpu": (Row(CARTPOLE, 32, "cpu", 16), Row(TAG, 4, "cpu", 16), Row(TAG, 4, "cpu", 16, weak=False)),
@@ -90,8 +92,11 @@ BARS = {ROWS["cuda"][0].name: {2: 1.8, 4: 3.4}, ROWS["cuda"][1].name: {2: 1.9, 4
 def measured(row: Row, options: argparse.Namespace, processes: Processes | None) -> dict[str, Any]:
     """Return the median rate of all processes, and the smallest and the largest one."""
     count = 1 if processes is None else processes.count
-    config = row.setting(count).config(options.device, 1, **WAYS[row.way])
-    trainer, rates = Trainer(config, quiet=True, processes=processes), []
+    way, _, by = row.way.partition(" by ")
+    config = row.setting(count).config(options.device, 1, **WAYS[way])
+    trainer, direct = Trainer(config, quiet=True, processes=processes), None
+    if processes is not None:
+        direct, processes.direct = processes.direct, None if by else processes.direct
     trainer.train(WARM_UP)
 
     def rate(iterations: int) -> float:
@@ -105,6 +110,8 @@ def measured(row: Row, options: argparse.Namespace, processes: Processes | None)
     rates = [rate(iterations) for _ in range(options.rounds)]
     reason = getattr(trainer.executor, "reason", "")
     trainer.close()
+    if processes is not None:
+        processes.direct = direct
     found = {"steps_per_second": statistics.median(rates), "least": min(rates), "most": max(rates), "iterations": iterations}
     return found | ({"no_graph": reason} if reason and config.graph else {})
 
@@ -117,6 +124,8 @@ def measure(options: argparse.Namespace) -> None:
         sums = [] if processes is None or processes.count == 1 else microseconds_of_sums(processes, device)
         summed_by = None if processes is None else processes.summed_by
         for row in ROWS[options.device][: options.first]:
+            if " by " in row.way and (processes is None or processes.direct is None):
+                continue  # the same as the row without it
             rows[row.name] = measured(row, options, processes)
             if writes:
                 print(1 if processes is None else processes.count, row.name, rows[row.name], flush=True)
@@ -138,7 +147,7 @@ def with_times(results: dict[int, dict[str, Any]]) -> dict[int, dict[str, Any]]:
     """Add to each rate how many times that of one process it is."""
     for result in results.values():
         for name, row in result["rates"].items():
-            row["times"] = row["steps_per_second"] / results[1]["rates"][name]["steps_per_second"]
+            row["times"] = row["steps_per_second"] / results[1]["rates"][name.replace(" by NCCL", "")]["steps_per_second"]
     return results
 
 

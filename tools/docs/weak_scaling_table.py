@@ -30,11 +30,11 @@ def block(results: Mapping[str, Any]) -> str:
     row = results["devices"]["cuda"]
     counts, machine = row["counts"], row["machine"]
     lines = []
-    for name in counts["1"]["rates"]:
+    for name in dict.fromkeys(name for count in counts.values() for name in count["rates"]):
         env_id, rest = name.split(", ", 1)
         size, way, scaling = rest.rsplit(", ", 2)
-        cells = [f"{rates[name]['steps_per_second'] / 1e6:,.2f} M ({rates[name]['times']:.2f})" for rates in
-                 (count["rates"] for count in counts.values())]  # fmt: skip
+        found = [count["rates"].get(name) for count in counts.values()]
+        cells = ["" if rate is None else f"{rate['steps_per_second'] / 1e6:,.2f} M ({rate['times']:.2f})" for rate in found]
         of = "a GPU" if scaling == "weak" else "all GPUs"
         lines.append([env_id, f"{size.replace(' x ', ' of ' + of + ' x ')}", way, *cells])
     columns = ["1 GPU" if count == "1" else f"{count} GPUs" for count in counts]
