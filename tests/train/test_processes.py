@@ -9,7 +9,10 @@ from process_cases import CASES, assert_close, hashes, of_cases
 from ranks import in_processes
 
 from examples.evolution import EvolutionConfig
-from gpu_vecenv.train import NetworkConfig, TrainConfig, Trainer
+from gpu_vecenv.train import ConfigError, NetworkConfig, TrainConfig, Trainer
+from gpu_vecenv.train.processes import group
+from gpu_vecenv.train.processes.direct import direct_sums
+from gpu_vecenv.train.processes.late import LateSums
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +40,56 @@ def test_processes_have_the_same_weights_to_the_last_bit(results):
                 for policy, tensors in first_state.items():
                     assert all(torch.equal(state[policy][key], x) for key, x in tensors.items()), name
                 assert repr(metrics) == repr(first_metrics), name
+
+
+# ---- sums of an iteration ------------------------------------------------------------------------------------------------
+
+
+def num_sums(processes):
+    """Return the sums over processes in the second iteration of some runs: of gradients, and of float64 numbers."""
+    found, by_group = {}, group.dist.all_reduce
+    for name in ("shards", "fused"):
+        with contextlib.closing(Trainer(CASES[name], quiet=True, processes=processes)) as trainer:
+            trainer.launch(), trainer.finish()
+            types = []
+            group.dist.all_reduce = lambda x, *more, types=types, **named: types.append(x.dtype) or by_group(x, *more, **named)
+            trainer.launch(), trainer.finish()
+            group.dist.all_reduce = by_group
+        found[name] = types.count(torch.float32), types.count(torch.float64), len(types)
+    return found
+
+
+def test_an_iteration_has_few_sums_over_processes(tmp_path):
+    """Each takes as long as a kernel of a minibatch: there is one for a minibatch, and few others."""
+    gradients = 2 * 2 * 3  # policies, epochs, minibatches
+    rest = 2 * 2 + 1  # reward scale and advantages of each policy, and all that the end of the iteration needs
+    of_epochs = 2 * 2  # what the minibatches of an epoch share
+    for found in in_processes(2, num_sums, tmp_path):
+        assert found["fused"] == (gradients, rest, gradients + rest)
+        assert found["shards"] == (gradients, rest + of_epochs, gradients + rest + of_epochs)
+
+
+def test_late_sums_are_handed_out_in_their_shapes(tmp_path):
+    def act(processes):
+        found, late = [], LateSums(processes)
+        with late:
+            processes.sum_then(torch.full((2, 3), 1.0 + processes.rank, dtype=torch.float64), found.append)
+        processes.sum_then(torch.ones(1, dtype=torch.float64), found.append)  # at once
+        with late:
+            processes.sum_then(torch.arange(4, dtype=torch.float64), found.append)
+        before = len(found)
+        late.add_up()
+        late.add_up()  # nothing is left
+        return before, found
+
+    for before, found in in_processes(2, act, tmp_path):
+        assert before == 1 and [x.tolist() for x in found] == [[2.0], [[3.0] * 3] * 2, [0.0, 2.0, 4.0, 6.0]]
+
+
+def test_sums_of_another_kind_are_refused(monkeypatch):
+    monkeypatch.setenv("GPU_VECENV_SUMS", "gloo")
+    with pytest.raises(ConfigError, match=r"GPU_VECENV_SUMS: expected 'direct' or 'nccl', got 'gloo'"):
+        direct_sums(None, "cuda:0", 2)
 
 
 # ---- worlds ------------------------------------------------------------------------------------------------------------
