@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from importlib import import_module
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from gpu_vecenv.backend.driver import LIBRARY
 
@@ -148,10 +148,10 @@ def one_shot_sum(group: str, numbers: int, device: torch.device) -> Callable[[Te
     """
     import torch
 
-    module = "torch.distributed._symmetric_memory"
-    empty, rendezvous = (_find(module, name, None) for name in ("empty", "rendezvous"))
-    add_up: Any = _find("torch", "ops.symm_mem.one_shot_all_reduce_copy_out", None)
-    if not callable(empty) or not callable(rendezvous) or add_up is None:
+    module, absent = "torch.distributed._symmetric_memory", cast(Any, None)
+    empty, rendezvous = (_find(module, name, absent) for name in ("empty", "rendezvous"))
+    add_up = _find("torch", "ops.symm_mem.one_shot_all_reduce_copy_out", absent)
+    if None in (empty, rendezvous, add_up):
         raise RuntimeError("this version of torch has no sum on symmetric memory")
     shared = empty(numbers, dtype=torch.float32, device=device)
     rendezvous(shared, group)

@@ -189,7 +189,7 @@ class TorchBackend(Backend):
         return shared_numbers(advantage, counts, choice, processes)
 
     def transitions(self, samples: Samples, index: Tensor, used: Tensor) -> tuple[tuple[Tensor, Tensor], Tensor]:
-        """Return steps and samples of the transitions of minibatches, int64 (M, ...) each, and those that count, bool."""
+        """Return steps and samples of the transitions of one minibatch or several, int64 (..., b), and those that count, bool."""
         at = samples.place(index)
         return at, used if samples.valid.dim() == 2 else samples.valid[at] & used.unsqueeze(-1)
 

@@ -84,8 +84,8 @@ def _merge(
     if not features:
         return
     if samples is not None and valid is not None and processes is not None:
-        tiles = _own_tile(moments(samples, valid), processes)
-        processes.sum_then(tiles, lambda of_all: _merge_tiles(running, of_all, normal, is_new))
+        own = _own_tile(moments(samples, valid), processes)
+        processes.sum_then(own, lambda of_all: _merge_tiles(running, of_all, normal, is_new))
         return
     group, merged, tiles = _group(features, MAX_GROUP), _group(features, MAX_MERGED), 0
     call = _call(running, normal, is_new, group)
