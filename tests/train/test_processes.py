@@ -1,6 +1,7 @@
 """Runs in several processes equal those in one: worlds, gradients, statistics and weights."""
 
 import contextlib
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -84,6 +85,16 @@ def test_late_sums_are_handed_out_in_their_shapes(tmp_path):
 
     for before, found in in_processes(2, act, tmp_path):
         assert before == 1 and [x.tolist() for x in found] == [[2.0], [[3.0] * 3] * 2, [0.0, 2.0, 4.0, 6.0]]
+
+
+def test_the_process_that_holds_the_store_leaves_last(tmp_path):
+    def act(processes):
+        if not processes.is_first:
+            check = processes._store.check
+            processes._store = SimpleNamespace(check=lambda names: time.sleep(0.3) or check(names), set=processes._store.set)
+        return True
+
+    assert in_processes(2, act, tmp_path) == [True, True]
 
 
 def test_sums_of_another_kind_are_refused(monkeypatch):

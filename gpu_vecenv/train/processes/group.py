@@ -151,22 +151,27 @@ class Processes:
         if self.is_first:
             self._store.set(key, json.dumps(make()))
         with self._errors():
-            while not self._store.check([key]):
-                self.signs.require_all()
-                time.sleep(POLL_S)
+            self._wait_for_keys([key])
             return json.loads(self._store.get(key))
 
     def leave(self) -> None:
-        """Wait until all processes are here, of which one may hold the store.
+        """Wait until all processes are here. The first one, which may hold the store, goes when the others no longer ask it.
 
         Raises:
             LostRankError: a process is gone.
         """
         with self._errors():
-            self._store.add("left", 1)
-            while self._store.add("left", 0) < self.count:
-                self.signs.require_all()
-                time.sleep(POLL_S)
+            self._store.set(f"left/{self.rank}", "")
+            self._wait_for_keys(f"left/{rank}" for rank in range(self.count))
+            self._store.set(f"gone/{self.rank}", "")
+            if self.is_first:
+                self._wait_for_keys(f"gone/{rank}" for rank in range(self.count))
+
+    def _wait_for_keys(self, keys: Iterable[str]) -> None:
+        names = list(keys)
+        while not self._store.check(names):
+            self.signs.require_all()
+            time.sleep(POLL_S)
 
     def to_first(self, content: bytes) -> list[bytes]:
         """Return the bytes of all processes in the first one, in order of rank; nothing in the others.
