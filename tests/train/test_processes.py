@@ -1,18 +1,20 @@
 """Runs in several processes equal those in one: worlds, gradients, statistics and weights."""
 
 import contextlib
+import os
 import time
+import warnings
 from types import SimpleNamespace
 
 import pytest
 import torch
+import torch.distributed as dist
 from process_cases import CASES, assert_close, hashes, of_cases
 from ranks import in_processes
 
 from examples.evolution import EvolutionConfig
 from gpu_vecenv.train import ConfigError, NetworkConfig, TrainConfig, Trainer
-from gpu_vecenv.train.processes import group
-from gpu_vecenv.train.processes.direct import direct_sums
+from gpu_vecenv.train.processes import direct, group
 from gpu_vecenv.train.processes.late import LateSums
 
 
@@ -97,10 +99,31 @@ def test_the_process_that_holds_the_store_leaves_last(tmp_path):
     assert in_processes(2, act, tmp_path) == [True, True]
 
 
+def test_sums_are_direct_if_all_processes_can_make_them(tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "can_device_access_peer", lambda one, other: one != other)
+
+    def act(processes):
+        def fails(*args):
+            raise RuntimeError("no symmetric memory here")
+
+        found, of_all = [], dist.group.WORLD
+        for of_second in (print, fails):
+            direct.one_shot_sum = print if processes.is_first else of_second
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                found.append((direct.direct_sums(of_all, f"cuda:{processes.rank}", 2) is not None, len(caught)))
+        os.environ["GPU_VECENV_SUMS"] = "nccl"
+        return [*found, direct.direct_sums(of_all, f"cuda:{processes.rank}", 2)]
+
+    first, second = in_processes(2, act, tmp_path)
+    assert first == [(True, 0), (False, 0), None]
+    assert second == [(True, 0), (False, 1), None]
+
+
 def test_sums_of_another_kind_are_refused(monkeypatch):
     monkeypatch.setenv("GPU_VECENV_SUMS", "gloo")
     with pytest.raises(ConfigError, match=r"GPU_VECENV_SUMS: expected 'direct' or 'nccl', got 'gloo'"):
-        direct_sums(None, "cuda:0", 2)
+        direct.direct_sums(None, "cuda:0", 2)
 
 
 # ---- worlds ------------------------------------------------------------------------------------------------------------

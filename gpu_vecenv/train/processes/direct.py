@@ -8,6 +8,7 @@ get the same bits.
 from __future__ import annotations
 
 import os
+import warnings
 
 import torch
 import torch.distributed as dist
@@ -52,7 +53,7 @@ class DirectSums:
 
 
 def direct_sums(group: dist.ProcessGroup, device: str, on_this_host: int) -> DirectSums | None:
-    """Return the sums of a group; None if a process cannot make them, or if ``GPU_VECENV_SUMS`` asks for NCCL.
+    """Return the sums of a group; None if a process cannot make them, which it warns of, or ``GPU_VECENV_SUMS`` asks for NCCL.
 
     Args:
         group: all processes of the run, with a GPU each.
@@ -73,8 +74,8 @@ def direct_sums(group: dist.ProcessGroup, device: str, on_this_host: int) -> Dir
         os.environ.setdefault("TORCH_SYMM_MEM_DISABLE_MULTICAST", "1")
         try:
             sums = DirectSums(group, device)
-        except RuntimeError:  # the other processes may have succeeded, and then forget it
-            sums = None
+        except RuntimeError as error:  # the other processes may have succeeded, and then forget it
+            warnings.warn(f"all sums over processes are NCCL's, which takes longer: {error}", stacklevel=2)
     succeeded = torch.tensor([sums is not None], dtype=torch.int32, device="cpu")
     dist.all_reduce(succeeded, dist.ReduceOp.MIN)
     return sums if succeeded.item() else None
