@@ -1,12 +1,12 @@
-"""Training on 1, 2, 4, ... GPUs of a host, each with the same number of worlds: ``python benchmarks/weak_scaling.py``.
+"""Training on 1, 2, 4, ... GPUs of a host: ``python benchmarks/weak_scaling.py``.
 
-Every count of processes is started by torchrun. Each of them trains the same runs, once operation by operation, once as a CUDA
-graph, and once with fused kernels in a graph. A figure is the rate of all processes together, the median over rounds; the
-efficiency is the rate divided by the number of processes times the rate of one. Minibatches grow with the number of processes, so
-each process has the same work. Start-up is not timed. The time of one sum over processes is measured for several sizes.
+torchrun starts every count of processes, and each of them trains the same runs. In weak scaling, each GPU has the same number of
+worlds, and minibatches grow with the number of GPUs. In strong scaling, the worlds of one GPU are divided over all. A figure is
+the rate of all processes together, the median over rounds. Start-up is not timed. The time of one sum over processes is measured
+for several sizes, see ``sums_of_processes.py``.
 
-``--device cpu`` has small runs, whose processes share the cores. The file ``benchmarks/results/weak_scaling.json`` keeps what
-other devices recorded.
+Results are written after each count. ``--device cpu`` has small runs, whose processes share the cores. The file
+``benchmarks/results/weak_scaling.json`` keeps what other devices recorded.
 """
 
 from __future__ import annotations
@@ -19,90 +19,117 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
+sys.path.insert(0, str(Path(__file__).parent))
 import torch  # noqa: E402
+from sums_of_processes import microseconds_of_sums  # noqa: E402
 
 from gpu_vecenv.bench.machine import machine  # noqa: E402
-from gpu_vecenv.train import PPOConfig, TrainConfig, Trainer  # noqa: E402
+from gpu_vecenv.bench.settings import EXTENDED, Setting, four_by_four  # noqa: E402
+from gpu_vecenv.train import Trainer  # noqa: E402
 from gpu_vecenv.train.processes.group import Processes  # noqa: E402
 from gpu_vecenv.train.processes.join import joined, own_device  # noqa: E402
 
 WARM_UP = 5
 """Iterations before the timed ones; a CUDA graph is captured in the third."""
 
-WORLDS = {
-    "cpu": {"WarpCartPole-v1": 32, "WarpTag-v0": 2},
-    "cuda": {"WarpCartPole-v1": 16_384, "WarpTag-v0": 1_000},
+CARTPOLE, TAG = "WarpCartPole-v1", "WarpTag-v0"
+
+WAYS: dict[str, dict[str, Any]] = {
+    "eager": {"kernels": "torch", "graph": False},
+    "graph": {"kernels": "torch", "graph": True},
+    "fused": {"kernels": "fused", "graph": True},
+    "cpu": {"kernels": "torch"},
 }
-"""Worlds of a process by env, by kind of device; other options are those of presets, but for the rollout of Tag."""
+"""Ways to run iterations."""
 
-OPTIONS: dict[str, dict[str, Any]] = {"WarpCartPole-v1": {}, "WarpTag-v0": {"ppo": PPOConfig(num_steps=25)}}
 
-WAYS: dict[str, dict[str, dict[str, Any]]] = {
-    "cpu": {"eager": {"kernels": "torch"}},
-    "cuda": {
-        "eager": {"kernels": "torch", "graph": False},
-        "graph": {"kernels": "torch", "graph": True},
-        "fused": {"kernels": "fused", "graph": True},
-    },
+@dataclass(frozen=True)
+class Row:
+    """A run to measure, with the settings of the benchmark of training."""
+
+    env: str
+    worlds: int
+    """Worlds of each process, or of all processes in strong scaling."""
+    way: str
+    """One of ``WAYS``; with `` by NCCL`` behind it, no sum is direct."""
+    num_steps: int
+    weak: bool = True
+
+    @property
+    def name(self) -> str:
+        """Name of the row, the same for every count."""
+        return f"{self.env}, {self.worlds:,} x {self.num_steps}, {self.way}, {'weak' if self.weak else 'strong'}"
+
+    def setting(self, count: int) -> Setting:
+        """Return the case of some processes."""
+        worlds = self.worlds * (count if self.weak else 1)
+        return Setting(self.env, worlds, EXTENDED if self.env == TAG else {}, ppo=four_by_four(self.num_steps))
+
+
+ROWS = {
+    "cuda": (
+        Row(CARTPOLE, 8_192, "fused", 128),
+        Row(TAG, 2_000, "fused", 16),
+        Row(CARTPOLE, 2_048, "fused", 128),
+        Row(CARTPOLE, 8_192, "fused", 128, weak=False),
+        Row(TAG, 2_000, "fused", 16, weak=False),
+        Row(CARTPOLE, 8_192, "fused by NCCL", 128),
+        Row(TAG, 2_000, "graph", 16),
+    ),
+    "cpu": (Row(CARTPOLE, 32, "cpu", 16), Row(TAG, 4, "cpu", 16), Row(TAG, 4, "cpu", 16, weak=False)),
 }
-"""Ways to run iterations by kind of device."""
+"""What is measured, by kind of device, the most important first. Networks have two layers of 64 units."""
 
-SIZES = (1, 256, 16_384, 262_144, 4_194_304)
-"""Numbers of float32 in a sum over processes."""
+BARS = {ROWS["cuda"][0].name: {2: 1.8, 4: 3.4}, ROWS["cuda"][1].name: {2: 1.9, 4: 3.7}}
+"""Rates that weak scaling must reach, in rates of one GPU, by count."""
 
 
-def steps_per_second(config: TrainConfig, iterations: int, rounds: int, processes: Processes | None) -> dict[str, float]:
+def measured(row: Row, options: argparse.Namespace, processes: Processes | None) -> dict[str, Any]:
     """Return the median rate of all processes, and the smallest and the largest one."""
-    trainer, rates = Trainer(config, quiet=True, processes=processes), []
+    count = 1 if processes is None else processes.count
+    way, _, by = row.way.partition(" by ")
+    config = row.setting(count).config(options.device, 1, **WAYS[way])
+    trainer, direct = Trainer(config, quiet=True, processes=processes), None
+    if processes is not None:
+        direct, processes.direct = processes.direct, None if by else processes.direct
     trainer.train(WARM_UP)
-    for _ in range(rounds):
+
+    def rate(iterations: int) -> float:
         start = time.perf_counter()
         trainer.train(iterations)
-        rates.append(iterations * trainer.steps_per_iteration / (time.perf_counter() - start))
+        return iterations * trainer.steps_per_iteration / (time.perf_counter() - start)
+
+    iterations = max(2, round(options.seconds * rate(WARM_UP) / trainer.steps_per_iteration))
+    if processes is not None:
+        iterations = processes.from_first(lambda: iterations)
+    rates = [rate(iterations) for _ in range(options.rounds)]
     reason = getattr(trainer.executor, "reason", "")
     trainer.close()
-    if reason and config.graph:
-        print(f"{config.env_id}: no graph: {reason}", flush=True)
-    return {"steps_per_second": statistics.median(rates), "least": min(rates), "most": max(rates)}
-
-
-def seconds_of_sum(size: int, processes: Processes, device: str, times: int = 200) -> float:
-    """Return the seconds of a sum of ``size`` numbers over processes, a mean over sums that follow each other."""
-    summands = torch.zeros(size, device=device)
-    for _ in range(10):
-        processes.sum(summands)
-    if device != "cpu":
-        torch.cuda.synchronize()
-    start = time.perf_counter()
-    for _ in range(times):
-        processes.sum(summands)
-    if device != "cpu":
-        torch.cuda.synchronize()
-    return (time.perf_counter() - start) / times
+    if processes is not None:
+        processes.direct = direct
+    found = {"steps_per_second": statistics.median(rates), "least": min(rates), "most": max(rates), "iterations": iterations}
+    return found | ({"no_graph": reason} if reason and config.graph else {})
 
 
 def measure(options: argparse.Namespace) -> None:
     """Measure in one process of several, and write the results of the first one."""
     with joined(options.device) as processes:
-        count, device = (1 if processes is None else processes.count), own_device(options.device)
-        kind, rows = device.partition(":")[0], {}
-        for env_id, worlds in WORLDS[kind].items():
-            for way, how in WAYS[kind].items():
-                config = TrainConfig(
-                    env_id, num_envs=worlds * count, total_steps=2**60, device=kind, **OPTIONS[env_id], **how
-                )  # fmt: skip
-                rows[f"{env_id}, {way}"] = steps_per_second(config, options.iterations, options.rounds, processes)
-                if processes is None or processes.is_first:
-                    print(count, env_id, way, rows[f"{env_id}, {way}"], flush=True)
-        sums = {} if processes is None else {size: 1e6 * seconds_of_sum(size, processes, device) for size in SIZES}
-        if processes is None or processes.is_first:
-            backend = None if processes is None else processes.backend
-            result = {"rates": rows, "microseconds_of_sum": sums, "backend": backend}
-            options.result.write_text(json.dumps(result))
+        device, rows = own_device(options.device), {}
+        writes = processes is None or processes.is_first
+        sums = [] if processes is None or processes.count == 1 else microseconds_of_sums(processes, device)
+        summed_by = None if processes is None else processes.summed_by
+        for row in ROWS[options.device][: options.first]:
+            if " by " in row.way and (processes is None or processes.direct is None):
+                continue  # the same as the row without it
+            rows[row.name] = measured(row, options, processes)
+            if writes:
+                print(1 if processes is None else processes.count, row.name, rows[row.name], flush=True)
+                options.result.write_text(json.dumps({"rates": rows, "sums": sums, "summed_by": summed_by}))
 
 
 def started(count: int, options: argparse.Namespace) -> dict[str, Any]:
@@ -110,16 +137,17 @@ def started(count: int, options: argparse.Namespace) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         result = Path(folder) / "result.json"
         words = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(count), __file__]
-        words += ["--device", options.device, "--iterations", str(options.iterations), "--rounds", str(options.rounds)]
-        subprocess.run([*words, "--result", str(result)], check=True, env={"OMP_NUM_THREADS": "1", **os.environ})
+        words += ["--device", options.device, "--seconds", str(options.seconds), "--rounds", str(options.rounds)]
+        words += ["--result", str(result)] + ([] if options.first is None else ["--first", str(options.first)])
+        subprocess.run(words, check=True, env={"OMP_NUM_THREADS": "1", **os.environ})
         return dict(json.loads(result.read_text()))
 
 
-def with_efficiency(results: dict[int, dict[str, Any]]) -> dict[int, dict[str, Any]]:
-    """Add the efficiency to the rates of each count."""
-    for count, result in results.items():
+def with_times(results: dict[int, dict[str, Any]]) -> dict[int, dict[str, Any]]:
+    """Add to each rate how many times that of one process it is."""
+    for result in results.values():
         for name, row in result["rates"].items():
-            row["efficiency"] = row["steps_per_second"] / (count * results[1]["rates"][name]["steps_per_second"])
+            row["times"] = row["steps_per_second"] / results[1]["rates"][name.replace(" by NCCL", "")]["steps_per_second"]
     return results
 
 
@@ -134,24 +162,32 @@ def main() -> None:
     """Measure with every count of processes and write the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="cuda", choices=("cpu", "cuda"))
-    parser.add_argument("--iterations", type=int, default=50)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=0.5, help="length of a round")
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--most", type=int, help="most processes; by default all GPUs, or cores")
+    parser.add_argument("--first", type=int, help="measure the first rows alone")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/weak_scaling.json"))
     parser.add_argument("--result", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.result is not None:
         return measure(options)
-    results = with_efficiency({count: started(count, options) for count in counts_of(options.device, options.most)})
-    recorded = json.loads(options.out.read_text()) if options.out.exists() else {"benchmark": "weak_scaling", "devices": {}}
+    results: dict[int, dict[str, Any]] = {}
     facts = machine("cuda:0" if options.device == "cuda" else "cpu")
-    command = f"python {sys.argv[0]} --device {options.device} --iterations {options.iterations} --rounds {options.rounds}"
-    worlds = {env_id: worlds for env_id, worlds in WORLDS[options.device].items()}
-    recorded["devices"][options.device] = {"command": command, "machine": facts, "worlds_of_a_process": worlds, "counts": results}
-    options.out.write_text(json.dumps(recorded, indent=1) + "\n")
+    command = f"python {sys.argv[0]} --device {options.device} --seconds {options.seconds} --rounds {options.rounds}"
+    for count in counts_of(options.device, options.most):
+        start = time.perf_counter()
+        results[count] = started(count, options)
+        print(f"{count}: {time.perf_counter() - start:.0f} s", flush=True)
+        recorded = json.loads(options.out.read_text()) if options.out.exists() else {"benchmark": "weak_scaling", "devices": {}}
+        recorded["devices"][options.device] = {"command": command, "machine": facts, "counts": with_times(results)}
+        options.out.write_text(json.dumps(recorded, indent=1) + "\n")
     for count, result in results.items():
         for name, row in result["rates"].items():
-            print(f"{count} {name}: {row['steps_per_second']:,.0f} steps/s, efficiency {row['efficiency']:.3f}")
+            bar = BARS.get(name, {}).get(count)
+            holds = "" if bar is None else f", {'at least' if row['times'] >= bar else 'BELOW'} {bar}"
+            print(f"{count} {name}: {row['steps_per_second']:,.0f} steps/s, {row['times']:.3f} times that of 1{holds}")
+        for row in result["sums"]:
+            print(f"{count} {4 * row['numbers']:,} bytes by {row['by']} {row['place']}: {row['microseconds']:.1f} us")
 
 
 if __name__ == "__main__":

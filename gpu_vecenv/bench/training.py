@@ -18,7 +18,8 @@ from gpu_vecenv.bench.timing import Reading, synchronise
 from gpu_vecenv.errors import GpuVecenvError
 from gpu_vecenv.train import TrainConfig, Trainer
 from gpu_vecenv.train.runner.interrupt import StopRequest
-from gpu_vecenv.train.runner.one_of_many import OneOfMany, Streams
+from gpu_vecenv.train.runner.one_of_many import OneOfMany
+from gpu_vecenv.train.runner.streams import Streams
 
 WARM_UP = 4
 """Iterations before a sample: two run operation by operation, the third is captured, and one more is replayed."""

@@ -7,12 +7,17 @@ def test_the_page_shows_the_committed_results():
     assert weak_scaling_table.main(["--check"]) == 0
 
 
-def test_a_column_has_the_rate_and_the_efficiency_of_a_number_of_gpus():
-    one, two = ({"Env-v0, graph": {"steps_per_second": rate, "efficiency": share}} for rate, share in ((1e6, 1.0), (1.5e6, 0.75)))
-    counts = {"1": {"rates": one, "microseconds_of_sum": {}}, "2": {"rates": two, "microseconds_of_sum": {"256": 47.4}}}
-    machine = {"gpu": "Some GPU", "commit": "0123456789abcdef"}
-    row = {"counts": counts, "worlds_of_a_process": {"Env-v0": 1000}, "machine": machine}
+def test_a_column_has_the_rate_of_a_number_of_gpus_and_how_many_times_that_of_one_it_is():
+    names = "Env-v0, 1,000 x 16, graph, weak", "Env-v0, 1,000 x 16, graph, strong"
+    rates = (1e6, 1.0), (1.5e6, 1.5)
+    one, two = ({name: {"steps_per_second": rate, "times": times} for name in names} for rate, times in rates)
+    ways = ("nccl", "inside"), ("direct", "outside")
+    sums = [{"numbers": 256, "by": by, "place": place, "microseconds": 47.4} for by, place in ways]
+    counts = {"1": {"rates": one, "sums": []}, "2": {"rates": two, "sums": [*sums, {**sums[0], "numbers": 1}]}}
+    row = {"counts": counts, "machine": {"gpu": "Some GPU", "commit": "0123456789abcdef"}}
     text = weak_scaling_table.block({"devices": {"cuda": row}})
-    assert "| environment | worlds of a GPU | iterations | 1 GPU | 2 GPUs |" in text
-    assert "| Env-v0 | 1,000 | graph | 1.00 M (1.00) | 1.50 M (0.75) |" in text
-    assert "2 GPUs takes 47 us for 1,024 bytes." in text and "Some GPU, commit 0123456789ab." in text
+    assert "| environment | worlds x steps | iterations | 1 GPU | 2 GPUs |" in text
+    assert "| Env-v0 | 1,000 of a GPU x 16 | graph | 1.00 M (1.00) | 1.50 M (1.50) |" in text
+    assert "| Env-v0 | 1,000 of all GPUs x 16 | graph | 1.00 M (1.00) | 1.50 M (1.50) |" in text
+    assert "| GPUs | bytes | NCCL, inside | direct, outside |" in text and "| 2 | 1,024 | 47 | 47 |" in text
+    assert "| 2 | 4 | 47 |  |" in text and "Some GPU, commit 0123456789ab." in text

@@ -64,12 +64,18 @@ def test_a_graph_holds_the_sums_of_one_process_by_nccl(alone, tmp_path):
 
 
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
-@pytest.mark.parametrize("count", [2, 4])
-def test_processes_on_gpus_of_their_own_equal_one(alone, tmp_path, count):
+@pytest.mark.parametrize(("count", "kind"), [(2, "direct"), (4, "direct"), (2, "nccl")])
+def test_processes_on_gpus_of_their_own_equal_one(alone, tmp_path, count, kind):
     if torch.cuda.device_count() < count:
         pytest.skip(f"needs {count} GPUs")
-    ranks = started(count, tmp_path)
+    ranks = started(count, tmp_path, GPU_VECENV_SUMS=kind)
     assert ranks[0]["backend"] == "nccl"
+    peers = all(torch.cuda.can_device_access_peer(0, other) for other in range(1, count))
+    assert ranks[0]["direct"] == (kind == "direct" and peers)
     assert ranks[0]["graph without a graph"] == ranks[0]["fused without a graph"] == ""
+    assert sum((each["hashes"] for each in ranks), []) == alone["hashes"]  # all steps of all worlds, by given actions
     require_near(ranks[-1], alone, ("eager", "graph", "fused"))
     require_equal(ranks, ("eager", "graph", "fused"))
+    for number, (of_run, by_nccl) in enumerate(ranks[0]["sums"]):
+        torch.testing.assert_close(of_run, by_nccl, rtol=1e-5, atol=1e-5)
+        assert all(torch.equal(each["sums"][number][0], of_run) for each in ranks[1:])

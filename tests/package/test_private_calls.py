@@ -11,6 +11,7 @@ from pathlib import Path
 import gymnasium
 import pytest
 import torch
+import torch.distributed._symmetric_memory as symmetric_memory
 
 import gpu_vecenv
 from gpu_vecenv.backend import private
@@ -95,6 +96,19 @@ def test_this_version_has_the_private_name(monkeypatch, make, args):
     monkeypatch.setattr(private, "_find", record)
     make(*map(torch.device, args))
     assert missing == [], "private.py uses public calls instead, which are slower; find what took the place of this name"
+
+
+def test_this_version_has_sums_on_symmetric_memory():
+    """There are no public calls; a GPU test compares the sums with NCCL's."""
+    empty, rendezvous = (getattr(symmetric_memory, name) for name in ("empty", "rendezvous"))
+    assert callable(empty) and callable(rendezvous)
+    arguments = torch.ops.symm_mem.one_shot_all_reduce_copy_out.default._schema.arguments
+    assert [each.name for each in arguments] == ["symm_buffer", "local_input", "reduce_op", "group_name", "out"]
+
+
+def test_without_symmetric_memory_there_are_no_direct_sums():
+    with pytest.raises(RuntimeError, match="no sum on symmetric memory"):
+        by_public_calls(private.one_shot_sum, "group", 4, CPU)
 
 
 def test_norms_are_those_of_public_calls():

@@ -1,6 +1,8 @@
 """Runs that several processes train as one process does, and their results."""
 
+import contextlib
 import dataclasses
+import hashlib
 
 import fused_runs
 import ghosts  # noqa: F401  (registers Ghost-v0)
@@ -84,3 +86,26 @@ def assert_close(got, wanted):
 
 def of_cases(names, processes=None):
     return {name: run(CASES[name], processes) for name in names}
+
+
+def hashes(processes=None, device="cpu"):
+    """Hashes of the steps of each world of a run by given actions: all that the env gives, by number of the world."""
+    count, rank = (1, 0) if processes is None else (processes.count, processes.rank)
+    worlds = 8 // count
+    found = [hashlib.sha256() for _ in range(worlds)]
+    config = dataclasses.replace(GHOSTS, device=device)
+    with contextlib.closing(Trainer(config, quiet=True, processes=processes)) as trainer:
+        env, agents = trainer.env, trainer.env.num_agents
+        env.unbind()
+        env.reset(seed=3)
+        generator = torch.Generator().manual_seed(0)
+        for _ in range(50):
+            actions = torch.randint(0, 3, (8, agents, 2), generator=generator, dtype=torch.int32)
+            own = actions[rank * worlds : (rank + 1) * worlds]
+            parts = [own[:, rows.start // worlds : rows.stop // worlds].flatten(0, 1) for rows in env.role_rows.values()]
+            results = [x.cpu() for x in env.step(torch.cat(parts).to(env.device))[:4]]
+            for world in range(worlds):
+                for rows in env.role_rows.values():
+                    for x in results:
+                        found[world].update(x[rows].unflatten(0, (worlds, -1))[world].contiguous().numpy().tobytes())
+    return [each.hexdigest() for each in found]

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import torch
-from process_cases import SHARDED, run
+from process_cases import SHARDED, hashes, run
 from ways import WAYS
 
 from gpu_vecenv.train.processes.join import joined
@@ -29,10 +29,30 @@ def results(processes, runs):
     return found
 
 
+NUMBERS = (1, 7, 4096, 9161, 2**17, 2**17 + 1)
+"""Sizes of arrays that are summed, the last of which is too large to be summed directly."""
+
+
+def sums(processes):
+    """Return the sums of some arrays as a run makes them, and by NCCL alone."""
+    found, direct = [], processes.direct
+    for numbers in NUMBERS:
+        generator = torch.Generator().manual_seed(processes.rank)
+        x = torch.randn(numbers, generator=generator).cuda()
+        of_run = processes.sum(x.clone())
+        processes.direct = None
+        found.append((of_run.cpu(), processes.sum(x.clone()).cpu()))
+        processes.direct = direct
+    return found
+
+
 def main(device, folder, even_alone):
     with joined(device, even_alone) as processes:
         found = results(processes, RUNS)
+        found["hashes"] = hashes(processes, "cuda")
         found["backend"] = None if processes is None else processes.backend
+        found["direct"] = processes is not None and processes.direct is not None
+        found["sums"] = [] if processes is None else sums(processes)
         rank = 0 if processes is None else processes.rank
     torch.save(found, Path(folder) / f"rank-{rank}.pt")
 

@@ -2,20 +2,13 @@
 
 import contextlib
 import dataclasses
-import os
-import random
-import signal
 import statistics
-import subprocess
-import sys
-import time
-from pathlib import Path
 
 import pytest
+from killed_runs import kill_and_go_on, torchrun
 from ranks import free_port, in_processes
 
 from gpu_vecenv.train import TrainConfig, Trainer, load_checkpoint
-from gpu_vecenv.train.run_folder.checkpoints import has_checkpoint
 from gpu_vecenv.train.run_folder.metrics import read_metrics
 
 pytestmark = pytest.mark.slow
@@ -24,68 +17,11 @@ WORLDS, STEPS = 18, 18 * 8
 RUN = ["WarpCartPole-v1", "--device", "cpu", "--num-envs", str(WORLDS), "--ppo", "num_steps=8", "--network", "hidden_sizes=(8,)"]
 
 
-def torchrun(words, out, *options, log):
-    """Start torchrun, whose processes and itself are one group, to be ended together."""
-    command = [sys.executable, "-m", "torch.distributed.run", *options, "-m", "gpu_vecenv", "train", *words, "--out", str(out)]
-    variables = {**os.environ, "OMP_NUM_THREADS": "1", "GPU_VECENV_NUM_THREADS": "1"}
-    return subprocess.Popen(command, env=variables, stdout=log, stderr=log)
-
-
-def ranks_of(out):
-    """Return the process ids of a run by rank, as their environment says."""
-    found = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            words, variables = (folder / "cmdline").read_bytes(), (folder / "environ").read_bytes()
-        except OSError:
-            continue
-        names = dict(each.split(b"=", 1) for each in variables.split(b"\0") if b"=" in each)
-        if str(out).encode() in words.split(b"\0") and b"RANK" in names:
-            found[int(names[b"RANK"])] = int(folder.name)
-    return found
-
-
-def iterations(out):
-    try:
-        return read_metrics(out)[-1]["iteration"]
-    except (ValueError, IndexError, OSError):
-        return 0
-
-
-def wait_for(condition, seconds=90):
-    until = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < until
-        time.sleep(0.05)
-
-
 @pytest.mark.parametrize("seed", range(20))
 def test_a_run_goes_on_after_any_process_is_killed_at_any_moment(seed, tmp_path):
-    chance, out = random.Random(seed), tmp_path / "run"
     words = [*RUN, "--total-steps", str(STEPS * 10**7), "--checkpoint-interval", "2"]
-    with (tmp_path / "log.txt").open("w") as log:
-        agent = torchrun(words, out, "--standalone", "--max-restarts", "1", "--nproc-per-node", "3", log=log)
-        try:
-            wait_for(lambda: has_checkpoint(out) and len(ranks_of(out)) == 3)
-            time.sleep(chance.uniform(0, 3))
-            before, victim = iterations(out), chance.randrange(3)
-            first = ranks_of(out)
-            os.kill(first[victim], signal.SIGKILL)
-            killed = time.monotonic()
-            wait_for(lambda: not any(Path(f"/proc/{each}").exists() for each in first.values()), 60)
-            load_checkpoint(out)
-            wait_for(lambda: iterations(out) > before + 2)
-            assert time.monotonic() - killed < 90
-            assert not {*ranks_of(out).values()} & {*first.values()}
-            agent.send_signal(signal.SIGTERM)
-            agent.wait(60)
-        finally:
-            agent.kill()
-            for each in ranks_of(out).values():
-                os.kill(each, signal.SIGKILL)
-    lines = [line["iteration"] for line in read_metrics(out)]
-    assert lines == list(range(1, len(lines) + 1))
-    load_checkpoint(out)
+    _, _, went_on = kill_and_go_on(words, tmp_path / "run", seed, 3)
+    assert went_on < 90
 
 
 def test_two_hosts_train_one_run(tmp_path):

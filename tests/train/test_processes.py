@@ -1,16 +1,21 @@
 """Runs in several processes equal those in one: worlds, gradients, statistics and weights."""
 
 import contextlib
-import hashlib
+import os
+import time
+import warnings
 from types import SimpleNamespace
 
 import pytest
 import torch
-from process_cases import CASES, GHOSTS, assert_close, of_cases
+import torch.distributed as dist
+from process_cases import CASES, assert_close, hashes, of_cases
 from ranks import in_processes
 
 from examples.evolution import EvolutionConfig
-from gpu_vecenv.train import NetworkConfig, TrainConfig, Trainer
+from gpu_vecenv.train import ConfigError, NetworkConfig, TrainConfig, Trainer
+from gpu_vecenv.train.processes import direct, group
+from gpu_vecenv.train.processes.late import LateSums
 
 
 @pytest.fixture(scope="module")
@@ -40,29 +45,88 @@ def test_processes_have_the_same_weights_to_the_last_bit(results):
                 assert repr(metrics) == repr(first_metrics), name
 
 
+# ---- sums of an iteration ------------------------------------------------------------------------------------------------
+
+
+def num_sums(processes):
+    """Return the sums over processes in the second iteration of some runs: of gradients, and of float64 numbers."""
+    found, by_group = {}, group.dist.all_reduce
+    for name in ("shards", "fused"):
+        with contextlib.closing(Trainer(CASES[name], quiet=True, processes=processes)) as trainer:
+            trainer.launch(), trainer.finish()
+            types = []
+            group.dist.all_reduce = lambda x, *more, types=types, **named: types.append(x.dtype) or by_group(x, *more, **named)
+            trainer.launch(), trainer.finish()
+            group.dist.all_reduce = by_group
+        found[name] = types.count(torch.float32), types.count(torch.float64), len(types)
+    return found
+
+
+def test_an_iteration_has_few_sums_over_processes(tmp_path):
+    """Each takes as long as a kernel of a minibatch: there is one for a minibatch, and few others."""
+    gradients = 2 * 2 * 3  # policies, epochs, minibatches
+    rest = 2 * 2 + 1  # reward scale and advantages of each policy, and all that the end of the iteration needs
+    of_epochs = 2 * 2  # what the minibatches of an epoch share
+    for found in in_processes(2, num_sums, tmp_path):
+        assert found["fused"] == (gradients, rest, gradients + rest)
+        assert found["shards"] == (gradients, rest + of_epochs, gradients + rest + of_epochs)
+
+
+def test_late_sums_are_handed_out_in_their_shapes(tmp_path):
+    def act(processes):
+        found, late = [], LateSums(processes)
+        with late:
+            processes.sum_then(torch.full((2, 3), 1.0 + processes.rank, dtype=torch.float64), found.append)
+        processes.sum_then(torch.ones(1, dtype=torch.float64), found.append)  # at once
+        with late:
+            processes.sum_then(torch.arange(4, dtype=torch.float64), found.append)
+        before = len(found)
+        late.add_up()
+        late.add_up()  # nothing is left
+        return before, found
+
+    for before, found in in_processes(2, act, tmp_path):
+        assert before == 1 and [x.tolist() for x in found] == [[2.0], [[3.0] * 3] * 2, [0.0, 2.0, 4.0, 6.0]]
+
+
+def test_the_process_that_holds_the_store_leaves_last(tmp_path):
+    def act(processes):
+        if not processes.is_first:
+            check = processes._store.check
+            processes._store = SimpleNamespace(check=lambda names: time.sleep(0.3) or check(names), set=processes._store.set)
+        return True
+
+    assert in_processes(2, act, tmp_path) == [True, True]
+
+
+def test_sums_are_direct_if_all_processes_can_make_them(tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "can_device_access_peer", lambda one, other: one != other)
+
+    def act(processes):
+        def fails(*args):
+            raise RuntimeError("no symmetric memory here")
+
+        found, of_all = [], dist.group.WORLD
+        for of_second in (print, fails):
+            direct.one_shot_sum = print if processes.is_first else of_second
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                found.append((direct.direct_sums(of_all, f"cuda:{processes.rank}", 2) is not None, len(caught)))
+        os.environ["GPU_VECENV_SUMS"] = "nccl"
+        return [*found, direct.direct_sums(of_all, f"cuda:{processes.rank}", 2)]
+
+    first, second = in_processes(2, act, tmp_path)
+    assert first == [(True, 0), (False, 0), None]
+    assert second == [(True, 0), (False, 1), None]
+
+
+def test_sums_of_another_kind_are_refused(monkeypatch):
+    monkeypatch.setenv("GPU_VECENV_SUMS", "gloo")
+    with pytest.raises(ConfigError, match=r"GPU_VECENV_SUMS: expected 'direct' or 'nccl', got 'gloo'"):
+        direct.direct_sums(None, "cuda:0", 2)
+
+
 # ---- worlds ------------------------------------------------------------------------------------------------------------
-
-
-def hashes(processes=None):
-    """Hashes of the steps of each world of a run by given actions: all that the env gives, by number of the world."""
-    count, rank = (1, 0) if processes is None else (processes.count, processes.rank)
-    worlds = 8 // count
-    found = [hashlib.sha256() for _ in range(worlds)]
-    with contextlib.closing(Trainer(GHOSTS, quiet=True, processes=processes)) as trainer:
-        env, agents = trainer.env, trainer.env.num_agents
-        env.unbind()
-        env.reset(seed=3)
-        generator = torch.Generator().manual_seed(0)
-        for _ in range(50):
-            actions = torch.randint(0, 3, (8, agents, 2), generator=generator, dtype=torch.int32)
-            own = actions[rank * worlds : (rank + 1) * worlds]
-            parts = [own[:, rows.start // worlds : rows.stop // worlds].flatten(0, 1) for rows in env.role_rows.values()]
-            results = env.step(torch.cat(parts))[:4]
-            for world in range(worlds):
-                for rows in env.role_rows.values():
-                    for x in results:
-                        found[world].update(x[rows].unflatten(0, (worlds, -1))[world].contiguous().numpy().tobytes())
-    return [each.hexdigest() for each in found]
 
 
 def test_worlds_have_the_same_steps_in_any_process(tmp_path):

@@ -38,7 +38,7 @@ class WholeSequences(TorchBackend):
     def places(self, samples):
         return [choose(samples.valid.any(0), samples.all_valid)]
 
-    def minibatches(self, samples, index, used, numbers):
+    def minibatches(self, samples, index, used, numbers, shared):
         numbers = numbers.unflatten(1, samples.reward.shape)
         for row, use in zip(index, used, strict=True):
             sequences = samples.sequences((torch.zeros_like(row), row), samples.num_steps)

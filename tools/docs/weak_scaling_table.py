@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,25 +18,43 @@ PAGE = ROOT / "docs" / "several-gpus.md"
 RESULTS = ROOT / "benchmarks" / "results" / "weak_scaling.json"
 
 
+PUBLISHED = (
+    "Isaac Lab on L40: Cartpole 260 k frames/s on one GPU and 950 k on four (3.65 times), G1 62 k and 250 k (4.0 times); "
+    "mjlab on two RTX 5090: 125 k and 245 k steps/s (1.96 times)."
+)
+"""Weak scaling that other projects state, with other envs and on other GPUs."""
+
+
 def block(results: Mapping[str, Any]) -> str:
-    """Rates and efficiencies by env and way, a column for each number of processes, and the time of a sum."""
+    """Rates by env and way, a column for each number of processes, and the time of a sum."""
     row = results["devices"]["cuda"]
-    counts, worlds, machine = row["counts"], row["worlds_of_a_process"], row["machine"]
+    counts, machine = row["counts"], row["machine"]
     lines = []
-    for name in counts["1"]["rates"]:
-        env_id, way = name.split(", ")
-        cells = [f"{rates[name]['steps_per_second'] / 1e6:,.2f} M ({rates[name]['efficiency']:.2f})" for rates in
-                 (count["rates"] for count in counts.values())]  # fmt: skip
-        lines.append([env_id, f"{worlds[env_id]:,}", way, *cells])
+    for name in dict.fromkeys(name for count in counts.values() for name in count["rates"]):
+        env_id, rest = name.split(", ", 1)
+        size, way, scaling = rest.rsplit(", ", 2)
+        found = [count["rates"].get(name) for count in counts.values()]
+        cells = ["" if rate is None else f"{rate['steps_per_second'] / 1e6:,.2f} M ({rate['times']:.2f})" for rate in found]
+        of = "a GPU" if scaling == "weak" else "all GPUs"
+        lines.append([env_id, f"{size.replace(' x ', ' of ' + of + ' x ')}", way, *cells])
     columns = ["1 GPU" if count == "1" else f"{count} GPUs" for count in counts]
-    text = table(["environment", "worlds of a GPU", "iterations", *columns], lines)
-    sums = [
-        f"{microseconds:.0f} us for {4 * int(numbers):,} bytes"
-        for numbers, microseconds in counts[max(counts, key=int)]["microseconds_of_sum"].items()
-    ]
-    text += "\nSteps a second of all GPUs, and in brackets the efficiency: the rate divided by that of as many GPUs alone. "
-    text += f"A sum over\n{max(counts, key=int)} GPUs takes {', '.join(sums)}.\n"
-    return text + f"{machine['gpu']}, commit {machine['commit'][:12]}.\n"
+    text = table(["environment", "worlds x steps", "iterations", *columns], lines)
+    text += "\nSteps a second of all GPUs, and in brackets how many times the rate of one GPU that is.\n"
+    text += _sums(counts) + f"{machine['gpu']}, commit {machine['commit'][:12]}.\n"
+    return text + "\n" + textwrap.fill("Published by others: " + PUBLISHED, 128) + "\n"
+
+
+def _sums(counts: Mapping[str, Any]) -> str:
+    """Return a table of the times of a sum, a column for each kind and place."""
+    rows = {(count, each["numbers"]): [] for count, result in counts.items() for each in result["sums"]}
+    ways = list(dict.fromkeys((each["by"], each["place"]) for result in counts.values() for each in result["sums"]))
+    for (count, numbers), cells in rows.items():
+        found = {(x["by"], x["place"]): x["microseconds"] for x in counts[count]["sums"] if x["numbers"] == numbers}
+        cells += [f"{found[way]:.0f}" if way in found else "" for way in ways]
+    columns = [f"{'NCCL' if by == 'nccl' else by}, {place}" for by, place in ways]
+    lines = [[count, f"{4 * numbers:,}", *cells] for (count, numbers), cells in rows.items()]
+    head = "\nMicroseconds of a sum, inside the graph of an iteration and between graphs:\n\n"
+    return head + table(["GPUs", "bytes", *columns], lines) + "\n"
 
 
 def main(arguments: list[str]) -> int:

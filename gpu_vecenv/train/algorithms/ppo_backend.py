@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from typing import cast
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -143,10 +143,13 @@ class TorchBackend(Backend):
         for epoch in range(config.num_epochs):
             before = sums.clone()
             index, used = shuffle_by_shard(places, config.num_minibatches, self.shuffles, epoch + 1, self.shards)
-            here = used.any(1)  # minibatches with a transition of this process
-            planned = (here if self.processes is None else self.processes.any(here)) & ~stopped
+            here = anywhere = used.any(1)  # minibatches with a transition of this process
+            shared: Sequence[SharedNumbers | None] = [None] * config.num_minibatches
+            if self.processes is not None:
+                anywhere, shared = self._shared_numbers(samples, index, used, loss_inputs, self.processes)
+            planned = anywhere & ~stopped
             planned_steps += planned.sum()
-            batches = self.minibatches(samples, index, used, loss_inputs)
+            batches = self.minibatches(samples, index, used, loss_inputs, shared)
             for (batch, evaluated), mask, any_here in zip(batches, planned, here, strict=True):
                 self.adam.zero_grad()
                 terms = loss.backward(evaluated, batch, self.policy.name)
@@ -174,8 +177,24 @@ class TorchBackend(Backend):
         valid = samples.valid.flatten(2).any(-1) if samples.valid.dim() > 2 else samples.valid
         return choose_by_shard(valid, samples.all_valid, self.shards)
 
+    def _shared_numbers(
+        self, samples: Samples, index: Tensor, used: Tensor, loss_inputs: Tensor, processes: Processes
+    ) -> tuple[Tensor, list[SharedNumbers]]:
+        """Return which minibatches of an epoch have a transition in any process, bool (M,), and what their parts share."""
+        at, counts = self.transitions(samples, index, used)
+        advantage = None
+        if self.config.normalize_advantages == "minibatch":
+            advantage = loss_inputs[2].unflatten(0, samples.reward.shape[:2])[at]
+        choice = None if samples.choice is None else samples.choice[at] & counts
+        return shared_numbers(advantage, counts, choice, processes)
+
+    def transitions(self, samples: Samples, index: Tensor, used: Tensor) -> tuple[tuple[Tensor, Tensor], Tensor]:
+        """Return steps and samples of the transitions of one minibatch or several, int64 (..., b), and those that count, bool."""
+        at = samples.place(index)
+        return at, used if samples.valid.dim() == 2 else samples.valid[at] & used.unsqueeze(-1)
+
     def minibatches(
-        self, samples: Samples, index: Tensor, used: Tensor, loss_inputs: Tensor
+        self, samples: Samples, index: Tensor, used: Tensor, loss_inputs: Tensor, shared: Sequence[SharedNumbers | None]
     ) -> Iterator[tuple[Minibatch, Evaluated]]:
         """Yield the minibatches of an epoch, evaluated with the present weights.
 
@@ -184,9 +203,10 @@ class TorchBackend(Backend):
             index: int64 (M, b), indices into ``places()`` of each minibatch.
             used: bool (M, b), False for places that fill a minibatch up.
             loss_inputs: float32 (4, T * B[, a]), log-probability, value, advantage and target.
+            shared: what each minibatch has in common with its parts in other processes; None: it has no others.
         """
-        for chosen, at, use in zip(index, zip(*samples.place(index), strict=True), used, strict=True):
-            batch = self._minibatch(samples, at, use, loss_inputs[:, chosen])
+        for chosen, at, use, of_all in zip(index, zip(*samples.place(index), strict=True), used, shared, strict=True):
+            batch = self._minibatch(samples, at, use, loss_inputs[:, chosen], of_all)
             yield batch, self.policy.evaluate(batch.inputs, batch.action)
 
     def values(self, samples: Samples, final: bool) -> tuple[Tensor, Tensor | None]:
@@ -204,7 +224,9 @@ class TorchBackend(Backend):
         size = max(1, MAX_CHUNK_ROWS // samples.reward[0].numel())
         return [slice(t, min(t + size, num_steps)) for t in range(0, num_steps, size)]
 
-    def _minibatch(self, samples: Samples, at: tuple[Tensor, Tensor], used: Tensor, loss_inputs: Tensor) -> Minibatch:
+    def _minibatch(
+        self, samples: Samples, at: tuple[Tensor, Tensor], used: Tensor, loss_inputs: Tensor, shared: SharedNumbers | None
+    ) -> Minibatch:
         """Return some transitions.
 
         Args:
@@ -212,17 +234,20 @@ class TorchBackend(Backend):
             at: their steps and samples, each int64 (b,).
             used: bool (b,), False for transitions that fill the minibatch up.
             loss_inputs: float32 (4, b[, a]), log-probability, value, advantage and target.
+            shared: see ``minibatches()``.
         """
         inputs, action, counts = samples.chosen(at), samples.action[at], used
         if samples.valid.dim() > 2:  # agents that do not count, in worlds that do, may hold NaN, as in Samples.chosen()
             counts = samples.valid[at] & used.unsqueeze(-1)
             loss_inputs = torch.where(counts, loss_inputs, 0.0)
             action = torch.where(wide(counts, action), action, 0)
-        return self.minibatch_of(inputs, action, loss_inputs, counts, None if samples.choice is None else samples.choice[at])
+        choice = None if samples.choice is None else samples.choice[at]
+        return self.minibatch_of(inputs, action, loss_inputs, counts, choice, shared)
 
     def minibatch_of(
-        self, inputs: Inputs, action: Tensor, loss_inputs: Tensor, counts: Tensor, choice: Tensor | None
-    ) -> Minibatch:
+        self, inputs: Inputs, action: Tensor, loss_inputs: Tensor, counts: Tensor, choice: Tensor | None,
+        shared: SharedNumbers | None,
+    ) -> Minibatch:  # fmt: skip
         """Return a minibatch of transitions that are finite.
 
         Args:
@@ -231,46 +256,62 @@ class TorchBackend(Backend):
             loss_inputs: float32 (4, b), log-probability, value, advantage and target.
             counts: bool (b,), the transitions that count.
             choice: bool (b,), transitions with a choice; None if all have one.
+            shared: see ``minibatches()``.
         """
         log_prob, value, advantage, target = loss_inputs
+        totals = None if shared is None else shared.totals
         if choice is not None:
             choice = choice & counts
-        of_policy, totals = counts if choice is None else choice, None
-        if self.processes is not None:
-            totals, mean, deviation = minibatch_of_all(advantage, counts, choice, self.processes)
-            if self.config.normalize_advantages == "minibatch":
-                advantage = (advantage - mean) / (deviation + 1e-8)
-        elif self.config.normalize_advantages == "minibatch":
-            advantage = standardized(advantage, of_policy)
+        if self.config.normalize_advantages == "minibatch":
+            if shared is None:
+                advantage = standardized(advantage, counts if choice is None else choice)
+            else:
+                advantage = (advantage - shared.mean) / (shared.deviation + 1e-8)
         if choice is not None:  # 0 times an infinite advantage is NaN
             advantage = torch.where(choice, advantage, 0.0)
         return Minibatch(inputs, action, log_prob, value, advantage, target, counts, choice, totals)
 
 
-def minibatch_of_all(
-    advantage: Tensor, counts: Tensor, choice: Tensor | None, processes: Processes
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Return what the parts of a minibatch in all processes have in common.
+class SharedNumbers(NamedTuple):
+    """What the parts of a minibatch in all processes have in common."""
+
+    totals: Tensor
+    """See ``Minibatch.totals``."""
+    mean: Tensor
+    """float32 (), mean of the advantages that count for the policy; 0 if it is not asked for."""
+    deviation: Tensor
+    """float32 (), their deviation."""
+
+
+def shared_numbers(
+    advantage: Tensor | None, counts: Tensor, choice: Tensor | None, processes: Processes
+) -> tuple[Tensor, list[SharedNumbers]]:
+    """Return what the parts of some minibatches in all processes have in common, by one sum over processes.
 
     Args:
-        advantage: float32 (b,), of this process.
-        counts: bool (b,), those that count.
-        choice: bool (b,), those with a choice; None: all that count have one.
+        advantage: float32 (M, ...), those of the parts of this process; None: mean and deviation are not asked for.
+        counts: bool (M, ...), those that count.
+        choice: bool (M, ...), those with a choice, among those that count; None: all that count have one.
         processes: processes of the run.
 
     Returns:
-        ``Minibatch.totals``, and mean and deviation of the advantages that count for the policy, float32 () each.
+        Minibatches with a transition that counts, bool (M,), and the numbers of each.
     """
-    of_policy = counts if choice is None else choice
-    counted = torch.where(of_policy, advantage, 0.0).double()
-    count = of_policy.sum().double()
-    mean = counted.sum() / count.clamp(min=1)
-    squares = torch.where(of_policy, (counted - mean).square(), 0.0).sum()
-    each = processes.gathered(torch.stack((count, mean, squares, counts.sum().double())))
-    number, means = each[:, 0], each[:, 1]
-    total = number.sum().clamp(min=1)
-    of_all = (number * means).sum() / total
-    deviation = ((each[:, 2] + number * (means - of_all).square()).sum() / total).sqrt()
-    sums = each.sum(0).float()
-    totals = sums[3] if choice is None else torch.stack((sums[0], sums[3], *[sums[0]] * 3))
-    return totals, of_all.float(), deviation.float()
+    counts = counts.flatten(1)
+    of_policy = counts if choice is None else choice.flatten(1)
+    number = counted = counts.sum(1).double()
+    if choice is not None:
+        number = of_policy.sum(1).double()
+    mean = squares = torch.zeros_like(number)
+    if advantage is not None:
+        used = torch.where(of_policy, advantage.flatten(1), 0.0).double()
+        mean = used.sum(1) / number.clamp(min=1)
+        squares = torch.where(of_policy, (used - mean.unsqueeze(1)).square(), 0.0).sum(1)
+    each = processes.gathered(torch.stack((number, counted, mean, squares)))
+    number, counted, means, squares = each.unbind(1)
+    sums = each[:, :2].sum(0).float()
+    total = number.sum(0).clamp(min=1)
+    mean = (number * means).sum(0) / total
+    deviation = ((squares + number * (means - mean).square()).sum(0) / total).sqrt()
+    totals = sums[1] if choice is None else torch.stack((sums[0], sums[1], *[sums[0]] * 3), 1)
+    return sums[1] > 0, [SharedNumbers(*numbers) for numbers in zip(totals, mean.float(), deviation.float(), strict=True)]

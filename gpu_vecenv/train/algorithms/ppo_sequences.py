@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import cast
 
 import torch
 from torch import Tensor
 
 from gpu_vecenv.train.algorithms.loss import Minibatch
-from gpu_vecenv.train.algorithms.ppo_backend import TorchBackend
+from gpu_vecenv.train.algorithms.ppo_backend import SharedNumbers, TorchBackend
 from gpu_vecenv.train.algorithms.shards import choose_by_shard
 from gpu_vecenv.train.algorithms.shuffle import Transitions
 from gpu_vecenv.train.policies.contract import Evaluated, Observation, wide
@@ -78,18 +78,24 @@ class RecurrentBackend(TorchBackend):
         valid = samples.valid.unflatten(0, (-1, self._length(samples))).any(1)
         return choose_by_shard(valid.flatten(2).any(-1) if valid.dim() > 2 else valid, samples.all_valid, self.shards)
 
+    def transitions(self, samples: Samples, index: Tensor, used: Tensor) -> tuple[tuple[Tensor, Tensor], Tensor]:
+        """See ``TorchBackend.transitions()``; the arrays are (..., L, b)."""
+        length = self._length(samples)
+        within = torch.arange(length, dtype=torch.int64, device=index.device).unsqueeze(1)
+        segments, places = (x.unsqueeze(-2) for x in samples.place(index))
+        steps, use = segments * length + within, used.unsqueeze(-2)
+        at = steps, places.expand_as(steps)
+        return at, samples.valid[at] & (use if samples.valid.dim() == 2 else use.unsqueeze(-1))
+
     def minibatches(
-        self, samples: Samples, index: Tensor, used: Tensor, loss_inputs: Tensor
+        self, samples: Samples, index: Tensor, used: Tensor, loss_inputs: Tensor, shared: Sequence[SharedNumbers | None]
     ) -> Iterator[tuple[Minibatch, Evaluated]]:
         """Yield the minibatches of an epoch, see ``TorchBackend.minibatches()``; their arrays are (L, b[, a])."""
         length, loss_inputs = self._length(samples), loss_inputs.unflatten(1, samples.reward.shape[:2])
-        within = torch.arange(length, dtype=torch.int64, device=index.device).unsqueeze(1)
-        segments, places = samples.place(index)
-        for chosen, segment, sample, use in zip(index, segments, places, used, strict=True):
-            sequences = samples.sequences((segment * length, sample), length)
-            at = segment * length + within, sample.expand(length, -1)
-            counts = samples.valid[at] & (use if samples.valid.dim() == 2 else use.unsqueeze(-1))
+        for chosen, use, of_all in zip(index, used, shared, strict=True):
+            at, counts = self.transitions(samples, chosen, use)
+            sequences = samples.sequences((at[0][0], at[1][0]), length)
             choice = None if samples.choice is None else samples.choice[at]
             finite = torch.where(counts, loss_inputs[:, at[0], at[1]], 0.0)
-            batch = self.minibatch_of(sequences.inputs, sequences.action, finite, counts, choice)
+            batch = self.minibatch_of(sequences.inputs, sequences.action, finite, counts, choice, of_all)
             yield batch, self.policy.evaluate_sequence(*sequences, self.starts[chosen])[0]

@@ -47,6 +47,11 @@ class Shards:
         # The host reads the device once, when a run is built.
         return cls(first, tuple((shard == number).nonzero().squeeze(1) for number in range(count)), len(worlds))
 
+    @property
+    def is_one(self) -> bool:
+        """True for one shard: its columns are those of a step, so a transition has one number in the shard and in all."""
+        return len(self.columns) == 1
+
     def seeds(self, seed: Tensor) -> list[Tensor]:
         """Return the seed of each shard, int64 (), for that of the first shard of the run."""
         return [seed + _wrapped(number * APART) for number in range(self.first, self.first + len(self.columns))]
@@ -74,7 +79,7 @@ def choose_by_shard(valid: Tensor, all_valid: bool, shards: Shards | None) -> li
         all_valid: see ``choose()``.
         shards: shards of the columns; None: one of all.
     """
-    if shards is None:
+    if shards is None or shards.is_one:
         return [choose(valid.flatten(), all_valid)]
     return [choose(valid[:, columns].flatten(), all_valid) for columns in shards.columns]
 
@@ -83,8 +88,8 @@ def shuffle_by_shard(
     transitions: Sequence[Transitions], num_minibatches: int, seed: Tensor, number: int, shards: Shards | None
 ) -> tuple[Tensor, Tensor]:
     """Shuffle the valid transitions into minibatches; see ``shuffle()``. Indices are those into R * B transitions."""
-    if shards is None:
-        return shuffle(transitions[0], num_minibatches, seed, number)
+    if shards is None or shards.is_one:
+        return shuffle(transitions[0], num_minibatches, _seed_of_one(seed, shards), number)
     indices, used = [], []
     for each, columns, shard_seed in zip(transitions, shards.columns, shards.seeds(seed), strict=True):
         index, use = shuffle(each, num_minibatches, shard_seed, number)
@@ -97,8 +102,8 @@ def shuffle_samples_by_shard(
     transitions: Sequence[Transitions], num_minibatches: int, seed: Tensor, number: int, orders: int, shards: Shards | None
 ) -> Tensor:
     """Shuffle several times as ``shuffle_by_shard()`` does; see ``shuffle_samples()``."""
-    if shards is None:
-        return shuffle_samples(transitions[0], num_minibatches, seed, number, orders)
+    if shards is None or shards.is_one:
+        return shuffle_samples(transitions[0], num_minibatches, _seed_of_one(seed, shards), number, orders)
     samples = []
     for each, columns, shard_seed in zip(transitions, shards.columns, shards.seeds(seed), strict=True):
         sample = shuffle_samples(each, num_minibatches, shard_seed, number, orders)
@@ -111,6 +116,11 @@ def places_of_minibatch(count: int, num_minibatches: int, shards: Shards | None)
     """Return the places of a minibatch of ``count`` transitions in all."""
     number = 1 if shards is None else len(shards.columns)
     return number * -(-(count // number) // num_minibatches)
+
+
+def _seed_of_one(seed: Tensor, shards: Shards | None) -> Tensor:
+    """Return the seed of the one shard of a process."""
+    return seed if shards is None else shards.seeds(seed)[0]
 
 
 def _in_all(index: Tensor, columns: Tensor, width: int) -> Tensor:

@@ -39,8 +39,7 @@ class SharedGradient:
         further = [] if numbers is None else [numbers]
         if trained != self._trained or not self._parts:
             self._allocate(trained, [*gradients, *further])
-        for part, values in zip(self._parts, [*gradients, *further], strict=True):
-            part.copy_(values)
+        torch.cat([x.detach().reshape(-1).to(self._flat.dtype) for x in (*gradients, *further)], out=self._flat)
         if counts is not None:
             self._flat.masked_fill_(~counts, 0.0)
         self.processes.sum(self._flat)

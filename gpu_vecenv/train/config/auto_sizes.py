@@ -36,7 +36,8 @@ class AutoSizes:
     """Updates that the run has at least. Each follows a rollout, so a rollout has at most ``total_steps / min_updates`` steps,
     summed over worlds."""
     seconds: float = 20.0
-    """Seconds of the search. No trial begins that would end later, as far as earlier ones tell."""
+    """Seconds of the search. No trial begins that would end later, as far as earlier ones tell. Half of them are left after the
+    first trial, which may compile kernels."""
 
     def __post_init__(self) -> None:
         """Check types and ranges."""

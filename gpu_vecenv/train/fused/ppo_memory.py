@@ -129,7 +129,8 @@ def _measured_sequences(backend: RecurrentBackend, rows: PolicyRows, steps: int,
     index = torch.arange(count, dtype=torch.int64, device="cpu")[None]
     loss_inputs = torch.zeros(4, steps * count, *rows.shape[1:], dtype=torch.float32, device="cpu")
     with each_operation(peak.run):
-        for batch, evaluated in backend.minibatches(samples, index, torch.ones_like(index, dtype=torch.bool), loss_inputs):
+        used = torch.ones_like(index, dtype=torch.bool)
+        for batch, evaluated in backend.minibatches(samples, index, used, loss_inputs, [None]):
             loss.backward(evaluated, batch, policy.name)
     for parameter in policy.parameters():
         parameter.grad = None

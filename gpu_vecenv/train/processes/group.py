@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.distributed.distributed_c10d import Store
 
 from gpu_vecenv.train.errors import LostRankError
+from gpu_vecenv.train.processes.direct import DirectSums
 from gpu_vecenv.train.processes.signs import Signs
 
 POLL_S = 0.002
@@ -26,11 +27,14 @@ class Processes:
         rank: number of this process, from 0.
         count: number of processes.
         backend: ``gloo`` or ``nccl``, which adds up tensors of the run's device.
+        direct: sums of small arrays on GPUs of one host; None: ``backend`` adds up all arrays.
+        collect: takes the sums that ``sum_then()`` is asked for, see ``LateSums``; None: they are made at once.
     """
 
     def __init__(
-        self, rank: int, count: int, backend: str, store: Store, signs: Signs, group: dist.ProcessGroup | None = None
-    ) -> None:
+        self, rank: int, count: int, backend: str, store: Store, signs: Signs, group: dist.ProcessGroup | None = None,
+        direct: DirectSums | None = None,
+    ) -> None:  # fmt: skip
         """Store the parts of a group; see ``joined()``.
 
         Args:
@@ -40,9 +44,11 @@ class Processes:
             store: words between processes, for this object alone.
             signs: signs of life of all processes.
             group: what adds up tensors of the device; None: torch's default group, which is gloo.
+            direct: what adds up small tensors of the device; None: the group.
         """
-        self.rank, self.count, self.backend, self.signs = rank, count, backend, signs
+        self.rank, self.count, self.backend, self.signs, self.direct = rank, count, backend, signs, direct
         self._store, self._group, self._words = store, group, 0
+        self.collect: Callable[[Tensor, Callable[[Tensor], object]], None] | None = None
 
     def __deepcopy__(self, memo: object) -> Processes:
         """Return this object: a copy of a network is in the same group."""
@@ -52,6 +58,11 @@ class Processes:
     def is_first(self) -> bool:
         """True in the process that logs, saves, evaluates and draws."""
         return self.rank == 0
+
+    @property
+    def summed_by(self) -> str:
+        """What adds up tensors of the device, in words."""
+        return self.backend if self.direct is None else f"{self.backend}, small arrays directly"
 
     @property
     def can_be_captured(self) -> bool:
@@ -67,6 +78,21 @@ class Processes:
             LostRankError: a process is gone.
         """
         return self._reduced(x, dist.ReduceOp.SUM)
+
+    def sum_then(self, x: Tensor, use: Callable[[Tensor], object]) -> None:
+        """Add up a tensor over all processes, and call a function with the sum: at once, or later in a block of ``LateSums``.
+
+        Args:
+            x: float64 of any shape, which may be overwritten.
+            use: gets the sum, a tensor of the same shape that it may overwrite.
+
+        Raises:
+            LostRankError: a process is gone.
+        """
+        if self.collect is None:
+            use(self.sum(x))
+        else:
+            self.collect(x, use)
 
     def largest(self, x: Tensor) -> Tensor:
         """Replace a contiguous tensor by its largest values over all processes, and return it; see ``sum()``."""
@@ -95,6 +121,9 @@ class Processes:
                 tensor.detach().copy_(whole)
 
     def _reduced(self, x: Tensor, op: Any) -> Tensor:
+        if self.direct is not None and op == dist.ReduceOp.SUM and self.direct.takes(x):
+            self.direct.add_up(x)
+            return x
         with self._errors():
             dist.all_reduce(x, op, group=self._group)
         return x
@@ -122,22 +151,27 @@ class Processes:
         if self.is_first:
             self._store.set(key, json.dumps(make()))
         with self._errors():
-            while not self._store.check([key]):
-                self.signs.require_all()
-                time.sleep(POLL_S)
+            self._wait_for_keys([key])
             return json.loads(self._store.get(key))
 
     def leave(self) -> None:
-        """Wait until all processes are here, of which one may hold the store.
+        """Wait until all processes are here. The first one, which may hold the store, goes when the others no longer ask it.
 
         Raises:
             LostRankError: a process is gone.
         """
         with self._errors():
-            self._store.add("left", 1)
-            while self._store.add("left", 0) < self.count:
-                self.signs.require_all()
-                time.sleep(POLL_S)
+            self._store.set(f"left/{self.rank}", "")
+            self._wait_for_keys(f"left/{rank}" for rank in range(self.count))
+            self._store.set(f"gone/{self.rank}", "")
+            if self.is_first:
+                self._wait_for_keys(f"gone/{rank}" for rank in range(self.count))
+
+    def _wait_for_keys(self, keys: Iterable[str]) -> None:
+        names = list(keys)
+        while not self._store.check(names):
+            self.signs.require_all()
+            time.sleep(POLL_S)
 
     def to_first(self, content: bytes) -> list[bytes]:
         """Return the bytes of all processes in the first one, in order of rank; nothing in the others.

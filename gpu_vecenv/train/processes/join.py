@@ -15,6 +15,7 @@ from torch.distributed.distributed_c10d import PrefixStore, Store
 from torch.distributed.rendezvous import rendezvous
 
 from gpu_vecenv.train.errors import ConfigError, LostRankError
+from gpu_vecenv.train.processes.direct import direct_sums
 from gpu_vecenv.train.processes.group import POLL_S, Processes
 from gpu_vecenv.train.processes.signs import Signs
 
@@ -51,7 +52,8 @@ def own_device(device: str) -> str:
 def joined(device: str = "auto", even_alone: bool = False) -> Iterator[Processes | None]:
     """Join the processes of a run for the block; all of them enter it, and leave it together.
 
-    Sums of tensors on GPUs are NCCL's. If two processes of a host share a GPU, they are gloo's, because NCCL refuses that.
+    Sums of tensors on GPUs are NCCL's, and those of small ones are direct where all processes are on one host, see
+    ``DirectSums``. If two processes of a host share a GPU, they are gloo's, because NCCL refuses that.
 
     Args:
         device: see ``own_device()``.
@@ -61,7 +63,7 @@ def joined(device: str = "auto", even_alone: bool = False) -> Iterator[Processes
         The processes; None if this one is alone.
 
     Raises:
-        ConfigError: a variable of the launcher is missing or no number.
+        ConfigError: a variable of the launcher is missing or no number, or ``GPU_VECENV_SUMS`` has an unknown value.
         LostRankError: a process is gone.
     """
     if num_processes() == 1 and not even_alone:
@@ -90,9 +92,10 @@ def _join(device: str) -> Processes:
     words = PrefixStore("words", store)
     if device.startswith("cuda"):
         torch.cuda.set_device(device)
-        if _number("LOCAL_WORLD_SIZE", 1) <= torch.cuda.device_count():
+        on_this_host = _number("LOCAL_WORLD_SIZE", 1)
+        if on_this_host <= torch.cuda.device_count():
             group = dist.new_group(backend="nccl", timeout=TIMEOUT)
-            return Processes(rank, count, "nccl", words, signs, group)
+            return Processes(rank, count, "nccl", words, signs, group, direct_sums(group, device, on_this_host))
     return Processes(rank, count, "gloo", words, signs)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import socket
 import sys
 import threading
@@ -144,6 +145,8 @@ class Signs:
             except RuntimeError as error:  # the store is gone, and with it the process or the agent that holds it
                 if time.monotonic() - seen_at > STALE_S:
                     self._lost = 0, f"{GONE}: {error}"
+        # The interpreter may wait for the device in its end, when threads no longer run: the default of SIGALRM ends the process.
+        signal.setitimer(signal.ITIMER_REAL, 2 * GRACE_S)
         if not self._ended.wait(GRACE_S):
             print(f"rank {self.rank} ends, because {self._text('')}", file=sys.stderr, flush=True)
             os._exit(FAILED)

@@ -45,7 +45,8 @@ class EpisodeStats(nn.Module):
             window: number of last episodes to average over; those in which no agent of the policy took part do not count.
             agents: agents of a world in each part of the rows. The rows of a part are ordered by world, then by agent; parts
                 follow each other. None: one part, in which a world has one row, or a rows.
-            processes: processes whose episodes are averaged; each one keeps an equal part of the last episodes.
+            processes: processes whose episodes are averaged, by ``Processes.sum_then()``; each one keeps an equal part of the
+                last episodes.
         """
         super().__init__()
         self.processes = processes
@@ -99,13 +100,16 @@ class EpisodeStats(nn.Module):
             setattr(call.args, name, array.data_ptr())
         call.launch("gv_list", tiles, counted.numel())
         call.launch("gv_take", 1)
-        return means if self.processes is None else self._means_of_all(totals, self.processes)
+        if self.processes is not None:
+            sums = torch.cat((totals.sum(1), self.recent.double().sum(1)))  # entries without an episode are zeros
+            self.processes.sum_then(sums, lambda of_all: means.copy_(_means(of_all)))
+        return means
 
-    def _means_of_all(self, totals: Tensor, processes: Processes) -> Tensor:
-        """Return the means over the episodes of all processes; ``totals`` are sums over tiles, see ``update()``."""
-        sums = processes.sum(torch.cat((totals.sum(1), self.recent.double().sum(1))))  # entries without an episode are zeros
-        returns, lengths, agents = sums.view(2, 3).unbind(1)
-        return torch.stack((returns / agents, lengths / agents), 1).flatten().float()
+
+def _means(sums: Tensor) -> Tensor:
+    """Return what ``EpisodeStats.update()`` returns, for sums of returns, lengths and agents, (6,)."""
+    sums = sums.view(2, 3)
+    return (sums[:, :2] / sums[:, 2:]).flatten()
 
 
 def renew_form(saved: object) -> None:

@@ -22,7 +22,7 @@ def mean_metrics(metrics: Tensor, terminated: Tensor, truncated: Tensor, process
         metrics: float32 (M, T, N) of any strides, valid where an episode ended; NaN for an episode without a record.
         terminated: bool (T, N) of any strides, the episode of the world ended in the step by the rules.
         truncated: bool (T, N) of the same strides, it ended in the step at the time limit.
-        processes: processes whose episodes count; None: this one alone.
+        processes: processes whose episodes count, by ``Processes.sum_then()``; None: this one alone.
 
     Returns:
         float32 (M,); NaN for a metric without a record.
@@ -40,8 +40,8 @@ def mean_metrics(metrics: Tensor, terminated: Tensor, truncated: Tensor, process
     )  # fmt: skip
     call.args.totals, call.args.means = totals.data_ptr(), means.data_ptr()
     call.launch("gv_metric_sums", count * tiles, count * size)
-    if processes is not None:
-        total, number = processes.sum(totals.sum(1)).unbind(1)
-        return (total / number).float()
-    call.launch("gv_metric_means", count)
+    if processes is None:
+        call.launch("gv_metric_means", count)
+    else:
+        processes.sum_then(totals.sum(1), lambda of_all: means.copy_(of_all[:, 0] / of_all[:, 1]))
     return means

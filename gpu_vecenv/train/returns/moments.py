@@ -70,7 +70,7 @@ def merge(
         samples: float32 (rows, F), of any strides; None for no samples.
         valid: bool (rows,), False for samples to leave out, which may hold anything.
         normal: contiguous; replaced by the numbers of the merged moments.
-        processes: see ``moments()``; their running moments are equal.
+        processes: see ``moments()``; their running moments are equal, and change by ``Processes.sum_then()``.
     """
     _merge(running, samples, valid, normal, False, processes)
 
@@ -83,20 +83,14 @@ def _merge(
     device, features = running.mean.device, running.mean.numel()
     if not features:
         return
-    group, merged, tiles = _group(features, MAX_GROUP), _group(features, MAX_MERGED), 0
-    call = Call(MOMENTS, device, features=features, is_new=is_new, group=group)
-    args = call.args
-    if is_new:  # just allocated
-        args.mean, args.var, args.num_samples = running.mean.data_ptr(), running.var.data_ptr(), running.num_samples.data_ptr()
-    else:
-        call.set(mean=running.mean, var=running.var, num_samples=running.num_samples)
-    if normal is not None:
-        call.set(offset=normal.offset, scale=normal.scale, shift=normal.shift)
     if samples is not None and valid is not None and processes is not None:
-        memory = _tiles_of_processes(moments(samples, valid), processes, running.num_samples, is_new)
-        tiles = args.num_tiles = processes.count
-        args.tiles = memory.data_ptr()
-    elif samples is not None and valid is not None:
+        own = _own_tile(moments(samples, valid), processes)
+        processes.sum_then(own, lambda of_all: _merge_tiles(running, of_all, normal, is_new))
+        return
+    group, merged, tiles = _group(features, MAX_GROUP), _group(features, MAX_MERGED), 0
+    call = _call(running, normal, is_new, group)
+    args = call.args
+    if samples is not None and valid is not None:
         rows, (row_stride, feature_stride) = len(samples), samples.stride()
         tiles = args.num_tiles = -(-rows // (ITEMS // group * DEPTH))
         call.set(rows=rows, row_stride=row_stride, feature_stride=feature_stride, samples=samples, valid=valid.contiguous())
@@ -107,11 +101,41 @@ def _merge(
     call.launch("gv_merge", -(-features // merged), features * tiles)
 
 
-def _tiles_of_processes(of_process: Moments, processes: Processes, before: Tensor, is_new: bool) -> Tensor:
-    """Return the moments of all processes in the form of tiles, and behind them the number of samples before."""
-    count = of_process.num_samples.expand_as(of_process.mean)
-    tiles = processes.gathered(torch.stack((count, of_process.mean, of_process.var * count)))
-    return torch.cat((tiles.flatten(), torch.zeros_like(before).view(1) if is_new else before.view(1)))
+def _call(running: Moments, normal: Normal | None, is_new: bool, group: int) -> Call:
+    """Return a call of the kernels that merges into running moments; ``group`` is that of the first kernel."""
+    call = Call(MOMENTS, running.mean.device, features=running.mean.numel(), is_new=is_new, group=group)
+    args = call.args
+    if is_new:  # just allocated
+        args.mean, args.var, args.num_samples = running.mean.data_ptr(), running.var.data_ptr(), running.num_samples.data_ptr()
+    else:
+        call.set(mean=running.mean, var=running.var, num_samples=running.num_samples)
+    if normal is not None:
+        call.set(offset=normal.offset, scale=normal.scale, shift=normal.shift)
+    return call
+
+
+def _own_tile(of_process: Moments, processes: Processes) -> Tensor:
+    """Return tiles whose sum over processes has the moments of each of them: zeros, but for the tile of this process.
+
+    Returns:
+        float64 (processes * 3 * F + 1,), as the kernels take them; the last number is for the samples before.
+    """
+    mean, var, count = of_process
+    tiles = torch.zeros(processes.count * 3 * len(mean) + 1, dtype=torch.float64, device=mean.device)
+    own = tiles[:-1].view(processes.count, 3, len(mean))[processes.rank]
+    torch.stack((count.expand_as(mean), mean, var * count), out=own)
+    return tiles
+
+
+def _merge_tiles(running: Moments, tiles: Tensor, normal: Normal | None, is_new: bool) -> None:
+    """Merge the tiles of all processes, see ``_own_tile()``."""
+    features = running.mean.numel()
+    if not is_new:
+        tiles[-1] = running.num_samples
+    merged, count = _group(features, MAX_MERGED), len(tiles) // (3 * features)
+    call = _call(running, normal, is_new, merged)
+    call.args.num_tiles, call.args.tiles = count, tiles.data_ptr()
+    call.launch("gv_merge", -(-features // merged), features * count)
 
 
 def _group(features: int, most: int) -> int:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 
 import torch
+from torch import Tensor
 
 from gpu_vecenv.errors import SequenceError
 from gpu_vecenv.train.algorithms.contract import Algorithm
@@ -12,6 +14,7 @@ from gpu_vecenv.train.config import Precision
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.policies.contract import Policy, apply
 from gpu_vecenv.train.processes.group import Processes
+from gpu_vecenv.train.processes.late import LateSums
 from gpu_vecenv.train.returns.episodes import EpisodeStats
 from gpu_vecenv.train.returns.metrics import mean_metrics
 from gpu_vecenv.train.runner.collector import Collector
@@ -100,11 +103,13 @@ class Iteration:
             name: of_policy.reward if of_policy.env_reward is None else of_policy.env_reward
             for name, of_policy in samples.items()
         }
-        metrics = [
-            self.episodes[name].update(rewards[name], of_policy.ended, of_policy.valid) for name, of_policy in samples.items()
-        ]
-        if self.collector.rollout.episode is not None:
-            metrics.append(mean_metrics(*self.collector.rollout.metrics_of_worlds(), self.processes))
+        late_sums = None if self.processes is None else LateSums(self.processes)
+        with late_sums or contextlib.nullcontext():
+            metrics = [
+                self.episodes[name].update(rewards[name], of_policy.ended, of_policy.valid) for name, of_policy in samples.items()
+            ]
+            if self.collector.rollout.episode is not None:
+                metrics.append(mean_metrics(*self.collector.rollout.metrics_of_worlds(), self.processes))
         for name, algorithm in self.algorithms.items():
             of_policy = samples[name]
             if first:
@@ -112,13 +117,22 @@ class Iteration:
                 algorithm.begin(of_policy)
             metrics.append(algorithm.update(of_policy, self.schedules.scalars[name]))
             if not first:
-                self._observe(name, of_policy)
-        if self.processes is not None:
-            metrics.append(self.processes.largest(self.wishes.clone()))
+                with late_sums or contextlib.nullcontext():
+                    self._observe(name, of_policy)
+        if late_sums is not None and self.processes is not None:
+            metrics.append(self._wishes_of_all(late_sums, self.processes))
+            late_sums.add_up()
         # An infinite weight or observation may leave gradients finite, for example if a unit is saturated.
         every = torch.cat((*metrics, self._nothing_found))
         self._search(every[len(every) - len(self._nothing_found) :])
         self.metric_rows.to_host(every)
+
+    def _wishes_of_all(self, late_sums: LateSums, processes: Processes) -> Tensor:
+        """Return what a process of all wants, float32 (2,), which is known when ``late_sums`` are added up."""
+        wishes = torch.empty_like(self.wishes)
+        with late_sums:
+            processes.sum_then(self.wishes.double(), lambda of_all: wishes.copy_(of_all > 0))
+        return wishes
 
     def _observe(self, name: str, samples: Samples) -> None:
         """Show a rollout's observations, and the inputs of its critic, to a policy."""

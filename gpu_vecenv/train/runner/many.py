@@ -25,8 +25,9 @@ from gpu_vecenv.train.run_folder.runs_terminal import RunsTerminal
 from gpu_vecenv.train.run_folder.terminal import say
 from gpu_vecenv.train.runner.callbacks import Callback, checked_callbacks
 from gpu_vecenv.train.runner.interrupt import StopRequest
-from gpu_vecenv.train.runner.one_of_many import OneOfMany, RunResult, Streams, describe
+from gpu_vecenv.train.runner.one_of_many import OneOfMany, RunResult, describe
 from gpu_vecenv.train.runner.resumed import changed
+from gpu_vecenv.train.runner.streams import Streams
 from gpu_vecenv.train.runner.trainer import Trainer
 from gpu_vecenv.train.runner.waiting import MAX_AT_ONCE, Waiting, require_devices, spread
 

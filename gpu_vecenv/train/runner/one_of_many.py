@@ -12,11 +12,11 @@ from pathlib import Path
 
 import torch
 
-from gpu_vecenv.backend.select import choose_device
 from gpu_vecenv.errors import GpuVecenvError
 from gpu_vecenv.train.config import TrainConfig
 from gpu_vecenv.train.run_folder.metrics import METRICS_FILE, read_metrics
 from gpu_vecenv.train.runner.interrupt import StopRequest
+from gpu_vecenv.train.runner.streams import Streams
 from gpu_vecenv.train.runner.torch_settings import torch_threads
 from gpu_vecenv.train.runner.trainer import Trainer
 
@@ -35,33 +35,6 @@ class RunResult:
     """Reason why the run is over, or that of ``Trainer.request_stop()``; empty after an error or a signal."""
     error: Exception | None = None
     """Error that ended the run; None without one."""
-
-
-class Streams:
-    """CUDA streams, each for one run at a time."""
-
-    def __init__(self) -> None:
-        self._free: dict[str, list[torch.cuda.Stream]] = {}
-
-    def take(self, device: str) -> torch.cuda.Stream | None:
-        """Return a stream of a device that no run has; None for the CPU.
-
-        Args:
-            device: as in ``TrainConfig.device``.
-
-        Raises:
-            DeviceError, ParameterError: the device does not exist or does not work.
-        """
-        name = choose_device(device)
-        if name == "cpu":
-            return None
-        free = self._free.setdefault(name, [])
-        return free.pop() if free else torch.cuda.Stream(name)
-
-    def give_back(self, stream: torch.cuda.Stream | None) -> None:
-        """Take a stream back for the next run."""
-        if stream is not None:
-            self._free[str(stream.device)].append(stream)
 
 
 class OneOfMany:

@@ -69,12 +69,12 @@ class Search:
         Args:
             grid: the sizes.
             measure: measures some.
-            seconds: seconds of the search.
+            seconds: seconds of the search. At least half of them are left after the first trial.
             now: the clock of ``seconds``.
             report: called with all trials after each.
         """
         self.grid, self.measure, self._now, self._report = grid, measure, now, report
-        self._end = now() + seconds
+        self._seconds, self._end = seconds, now() + seconds
         self._found: dict[Sizes, Trial] = {}
         self._late: set[Sizes] = set()
 
@@ -95,6 +95,7 @@ class Search:
             ConfigError, OutOfMemoryError, NonFiniteError: those of the first trial; without it nothing is known.
         """
         here = self._first()
+        self._end = max(self._end, self._now() + self._seconds / 2)  # the first trial may compile kernels for half a minute
         moved = True
         while moved:
             moved = False

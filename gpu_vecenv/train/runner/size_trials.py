@@ -9,13 +9,12 @@ import math
 import statistics
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import torch
 from torch import nn
 
 from gpu_vecenv.backend.host_memory import is_out_of_memory
-from gpu_vecenv.backend.select import choose_device
 from gpu_vecenv.errors import OutOfMemoryError
 from gpu_vecenv.train.config import ResolvedConfig
 from gpu_vecenv.train.runner.build import make_env
@@ -24,6 +23,7 @@ from gpu_vecenv.train.runner.iteration import IN_FLIGHT
 from gpu_vecenv.train.runner.pipeline import Pipeline
 from gpu_vecenv.train.runner.run_state import RunState
 from gpu_vecenv.train.runner.size_grid import Sizes
+from gpu_vecenv.train.runner.streams import Streams
 from gpu_vecenv.train.runner.torch_settings import torch_threads
 
 SAMPLE_S = 0.05
@@ -34,6 +34,9 @@ TRIAL_S = 0.3
 
 MAX_SAMPLES = 3
 """Samples of a trial, of which the fastest counts: other work of the machine only makes them longer."""
+
+STREAMS = Streams()
+"""Streams of the trials of all searches in this process."""
 
 
 class Trials:
@@ -56,7 +59,6 @@ class Trials:
         """
         self._config_of, self._networks, self._shares_gpu, self._clock = config_of, networks, shares_gpu, clock
         self._warm_up, self._set_up_s = 1, list[float]()
-        self._stream: torch.cuda.Stream | None = None
         self._slowdown = 1.0  # seconds that pass in one of the clock
 
     def __call__(self, sizes: Sizes) -> float:
@@ -74,20 +76,25 @@ class Trials:
                 torch.cuda.empty_cache()
 
     def seconds(self, iteration: float) -> float:
-        """Return the seconds of a trial; making a run is assumed to take the median of the trials so far.
+        """Return the seconds of a trial. Making a run is assumed to take the median of the trials so far.
 
-        The first trial may compile kernels, which later ones find in the cache.
+        The first trial may compile kernels, which later ones find in the cache, so it is left out of the median. While there is
+        no other, a quarter of its time is assumed.
         """
         samples = min(MAX_SAMPLES, math.ceil(TRIAL_S / iteration)) * max(iteration, SAMPLE_S)
-        set_up = statistics.median(self._set_up_s) if self._set_up_s else 0.0
+        first, later = self._set_up_s[:1], self._set_up_s[1:]
+        set_up = statistics.median(later) if later else sum(first) / 4
         return set_up + (iteration * (self._warm_up + 1) + samples) * self._slowdown
 
-    def _on_stream(self, config: ResolvedConfig) -> contextlib.AbstractContextManager[object]:
-        """Make one stream current for all trials, because cuBLAS keeps a workspace for each stream that it has seen."""
-        name = choose_device(config.device)
-        if name != "cpu" and self._stream is None:
-            self._stream = torch.cuda.Stream(name)
-        return torch.cuda.stream(self._stream)
+    @contextlib.contextmanager
+    def _on_stream(self, config: ResolvedConfig) -> Iterator[None]:
+        """Make a stream current for a trial; the next one takes it again, in this search or a later one."""
+        stream = STREAMS.take(config.device)
+        try:
+            with torch.cuda.stream(stream):
+                yield
+        finally:
+            STREAMS.give_back(stream)
 
     def _iteration_seconds(self, config: ResolvedConfig) -> float:
         """Make a run, and return the seconds of one of its iterations."""

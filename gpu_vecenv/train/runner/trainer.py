@@ -527,7 +527,7 @@ def _run_text(config: ResolvedConfig, parts: RunState) -> str:
         device += f" ({torch.cuda.get_device_name(device)})"
     size = f"{config.num_envs} worlds x {env.num_agents} agents"
     if parts.processes is not None:
-        size += f" in {parts.processes.count} processes, summed by {parts.processes.backend},"
+        size += f" in {parts.processes.count} processes, summed by {parts.processes.summed_by},"
     text = f"{config.env_id}: {size} on {device}, torch threads: {config.threads}, out: {config.out}"
     return "\n".join([text, *(f"{name!r} has no fused kernels: {why}" for name, why in parts.not_fused.items())])
 
