@@ -9,6 +9,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
+from gpu_vecenv.train.algorithms.off_policy.dense import Dense, takes
 from gpu_vecenv.train.config import NetworkConfig
 
 ALIGNED = 32
@@ -37,6 +38,7 @@ class Critics(nn.Module):
         generator = torch.Generator("cpu").manual_seed(seed % 2**63)
         parts, self.activation = [], _ACTIVATIONS[network.activation]
         self.parts_of_layer = 4 if network.layer_norm else 2
+        self.is_dense = network.activation == "relu" and not network.layer_norm
         for number, (size_in, size_out) in enumerate(self._layers(inputs, outputs, network)):
             bound = 1 / math.sqrt(size_in)
             for rows in (size_in, 1):
@@ -64,7 +66,17 @@ class Critics(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the outputs for inputs (R, inputs), float32 (n, R, outputs)."""
-        weights, size = list(self.layers), self.parts_of_layer
+        return self._outputs(x, list(self.layers))
+
+    def climbed(self, x: Tensor, count: int | None = None) -> Tensor:
+        """Return the outputs of the first ``count`` networks, or of all, with derivatives by the inputs alone."""
+        return self._outputs(x, [part.detach()[:count] for part in self.layers])
+
+    def _outputs(self, x: Tensor, weights: list[Tensor]) -> Tensor:
+        if self.is_dense and takes(x):
+            outputs: Tensor = Dense.apply(x, *weights)
+            return outputs
+        size = self.parts_of_layer
         x = x.expand(len(weights[0]), -1, -1)
         for i in range(0, len(weights) - 2, size):
             x = torch.baddbmm(weights[i + 1], x, weights[i])

@@ -17,13 +17,14 @@ from gpu_vecenv.train.algorithms.masked_adam import MaskedAdam, gradient_scale
 from gpu_vecenv.train.algorithms.noise import Noise
 from gpu_vecenv.train.algorithms.off_policy.batch import Minibatch
 from gpu_vecenv.train.algorithms.off_policy.critics import Critics
+from gpu_vecenv.train.algorithms.off_policy.dense import Dense, takes, weights_of
 from gpu_vecenv.train.algorithms.off_policy.heads import ScalarHead, make_head
 from gpu_vecenv.train.algorithms.off_policy.losses import actor_loss, critic_loss
 from gpu_vecenv.train.algorithms.shared_gradient import SharedGradient
 from gpu_vecenv.train.config.off_policy import OffPolicyConfig
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.policies.actor import ActorPolicy
-from gpu_vecenv.train.policies.contract import Acted, Actor, Draw, Inputs
+from gpu_vecenv.train.policies.contract import Acted, Actor, Draw, Inputs, Observation
 from gpu_vecenv.train.policies.random import RandomPolicy
 from gpu_vecenv.train.run_folder.checkpoint import require_same_form
 from gpu_vecenv.train.storage.replay import Replay
@@ -98,7 +99,7 @@ class OffPolicy(Algorithm):
         self.num_rows = batch_size * math.prod(setup.rows.shape[1:])
         self.noise = Noise(setup.seed_of_process, max(1, self.num_normals) * self.num_rows * options.gradient_steps, device)
         self.head = make_head(options, device)
-        self.by_kernels = device.type == "cuda" and isinstance(self.head, ScalarHead)
+        self.by_kernels = isinstance(self.head, ScalarHead)
         shape = (count, inputs, outputs * self.head.outputs, setup.network, setup.seed, device)
         self.critics, self.targets = Critics(*shape), Critics(*shape).requires_grad_(False)
         self.adams = {
@@ -182,6 +183,15 @@ class OffPolicy(Algorithm):
             errors = torch.where(valid, error.detach().view(valid.shape), 0.0)
             self.replay.set_priorities(batch, errors.sum(1) / valid.sum(1).clamp(min=1))
         return metrics
+
+    def outputs(self, features: Observation, network: nn.Sequential | None = None) -> Tensor:
+        """Return the outputs of the policy's network, or of another one of its shape, as rows, float32 (R, outputs)."""
+        network = self.policy.network if network is None else network
+        weights = weights_of(network) if takes(features) else None
+        if weights is not None:
+            outputs: Tensor = Dense.apply(features, *weights)
+            return outputs[0]
+        return self.policy.outputs(features, network).flatten(0, -2)
 
     def _total(self, number: Tensor) -> Tensor:
         """Return the sum over processes of a number."""
@@ -280,7 +290,7 @@ class OffPolicy(Algorithm):
         Returns:
             Loss and mean entropy, each float32 (); 0 without log-densities.
         """
-        outputs = self.critics(inputs)
+        outputs = self.critics.climbed(inputs, 1 if log_prob is None else None)
         if self.by_kernels:
             of_actor = actor_loss(outputs, share, gradient_scale(share.device), alpha, log_prob)
             if log_prob is None or of_actor.log_prob_slopes is None:

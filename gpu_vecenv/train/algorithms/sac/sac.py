@@ -54,11 +54,11 @@ class SAC(OffPolicy):
         """See ``OffPolicy.gradient_step()``."""
         alpha = self.temperature.value
         with torch.no_grad():  # equation 6, with the smaller of two values
-            next_action, next_log_prob = squashed_outputs(self.policy.outputs(batch.after.features).flatten(0, -2), noise[0])
+            next_action, next_log_prob = squashed_outputs(self.outputs(batch.after.features), noise[0])
             following = self.targets(torch.cat((batch.after.rows, next_action), dim=1))
             target = self.head.target(following, batch.reward, batch.discount, -alpha * next_log_prob)
         terms, error = self.learn_critics(torch.cat((batch.before.rows, batch.action), dim=1), target, batch.weighted, 0.5)
-        action, log_prob = squashed_outputs(self.policy.outputs(batch.before.features).flatten(0, -2), noise[1])
+        action, log_prob = squashed_outputs(self.outputs(batch.before.features), noise[1])
         inputs = torch.cat((batch.before.rows, action), dim=1)
         loss, entropy = self.learn_actor(inputs, batch.share, alpha, log_prob)  # equation 7
         self.learn_temperature(entropy - self.target_entropy)
