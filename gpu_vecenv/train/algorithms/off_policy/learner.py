@@ -12,12 +12,13 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
+from gpu_vecenv.backend.private import gradients
 from gpu_vecenv.train.algorithms.contract import Algorithm, Setup
 from gpu_vecenv.train.algorithms.masked_adam import MaskedAdam, gradient_scale
 from gpu_vecenv.train.algorithms.noise import Noise
 from gpu_vecenv.train.algorithms.off_policy.batch import Minibatch
 from gpu_vecenv.train.algorithms.off_policy.critics import Critics
-from gpu_vecenv.train.algorithms.off_policy.dense import Dense, takes, weights_of
+from gpu_vecenv.train.algorithms.off_policy.dense import Dense
 from gpu_vecenv.train.algorithms.off_policy.heads import ScalarHead, make_head
 from gpu_vecenv.train.algorithms.off_policy.losses import actor_loss, critic_loss
 from gpu_vecenv.train.algorithms.shared_gradient import SharedGradient
@@ -30,6 +31,7 @@ from gpu_vecenv.train.run_folder.checkpoint import require_same_form
 from gpu_vecenv.train.storage.replay import Replay
 from gpu_vecenv.train.storage.samples import Samples
 
+GRADIENTS = gradients()
 EPS = 1e-8
 """Number added to the root of Adam's second moment, that of torch."""
 FIRST_IMPORTANCE = 0.4
@@ -46,6 +48,8 @@ class RandomStart:
 
     def act(self, inputs: Inputs, draw: Draw, deterministic: bool = False) -> tuple[Tensor, Tensor]:
         """See ``Policy.act()``; log-probabilities of random play are 0."""
+        if self.begun.is_cpu:  # the host may read it
+            return (self.actor if self.begun else self.random).act(inputs, draw, deterministic)[:2]
         action, log_prob = self.actor.act(inputs, draw, deterministic)[:2]
         return torch.where(self.begun, action, self.random.act(inputs, draw)[0]), torch.where(self.begun, log_prob, self.zero)
 
@@ -101,6 +105,7 @@ class OffPolicy(Algorithm):
         self.head = make_head(options, device)
         self.by_kernels = isinstance(self.head, ScalarHead)
         shape = (count, inputs, outputs * self.head.outputs, setup.network, setup.seed, device)
+        self.dense = {policy.network: Dense.of(policy.network)}
         self.critics, self.targets = Critics(*shape), Critics(*shape).requires_grad_(False)
         self.adams = {
             "actor": self.adam(policy.parameters(), options.actor_learning_rate),
@@ -187,10 +192,9 @@ class OffPolicy(Algorithm):
     def outputs(self, features: Observation, network: nn.Sequential | None = None) -> Tensor:
         """Return the outputs of the policy's network, or of another one of its shape, as rows, float32 (R, outputs)."""
         network = self.policy.network if network is None else network
-        weights = weights_of(network) if takes(features) else None
-        if weights is not None:
-            outputs: Tensor = Dense.apply(features, *weights)
-            return outputs[0]
+        dense = self.dense.get(network)
+        if dense is not None and isinstance(features, Tensor) and Dense.takes(features):
+            return dense(features)[0]
         return self.policy.outputs(features, network).flatten(0, -2)
 
     def _total(self, number: Tensor) -> Tensor:
@@ -241,8 +245,11 @@ class OffPolicy(Algorithm):
 
     def learn_along(self, name: str, loss: Tensor, outputs: Sequence[Tensor], slopes: Sequence[Tensor]) -> Tensor:
         """Do what ``learn()`` does for derivatives of the loss by outputs of networks, times ``gradient_scale()``."""
+        return self.take_step(name, loss, GRADIENTS(outputs, self.adams[name].parameters, slopes))
+
+    def take_step(self, name: str, loss: Tensor, gradients: Sequence[Tensor]) -> Tensor:
+        """Do what ``learn()`` does for derivatives of the loss by the parameters, times ``gradient_scale()``."""
         adam = self.adams[name]
-        gradients = torch.autograd.grad(outputs, adam.parameters, slopes)
         for parameter, gradient in zip(adam.parameters, gradients, strict=True):
             parameter.grad = gradient
         if name in self.shared:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from gpu_vecenv.train.algorithms.contract import Setup
+from gpu_vecenv.train.algorithms.masked_adam import gradient_scale
 from gpu_vecenv.train.algorithms.off_policy.batch import Minibatch
 from gpu_vecenv.train.algorithms.off_policy.learner import OffPolicy
 from gpu_vecenv.train.config import SACConfig
@@ -28,8 +29,8 @@ class Temperature:
         return self.log.detach().exp()
 
     def loss(self, surplus: Tensor) -> Tensor:
-        """Return J(alpha) of equation 18 for the mean entropy minus its target, float32 ()."""
-        return self.log.exp() * surplus.detach()
+        """Return J(alpha) of equation 18 for the mean entropy minus its target, float32 (). Its derivative by ``log`` is the same."""
+        return self.value * surplus.detach()
 
 
 class SAC(OffPolicy):
@@ -88,7 +89,8 @@ class SAC(OffPolicy):
     def learn_temperature(self, surplus: Tensor) -> None:
         """Take a step of the temperature, if it is learned, for the mean entropy minus its target."""
         if self.options.temperature_learning_rate is not None:
-            self.learn("temperature", self.temperature.loss(surplus))
+            loss, scale = self.temperature.loss(surplus), gradient_scale(surplus.device)
+            self.take_step("temperature", loss, [loss if scale == 1.0 else loss * scale])
 
     @torch.no_grad()
     def options_changed(self, before: SACConfig) -> None:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from gpu_vecenv.train.algorithms.contract import Setup
 from gpu_vecenv.train.algorithms.off_policy.batch import Minibatch
+from gpu_vecenv.train.algorithms.off_policy.dense import Dense
 from gpu_vecenv.train.algorithms.off_policy.learner import OffPolicy
 from gpu_vecenv.train.config.td3 import DDPGConfig, TD3Config
 from gpu_vecenv.train.policies.actor import Deterministic
@@ -49,6 +50,7 @@ class TD3(OffPolicy):
         inputs = policy.num_features + policy.group.num_entries
         super().__init__(policy, options, setup, options.num_critics, inputs, 1)
         self.target_network = copy.deepcopy(policy.network).requires_grad_(False)
+        self.dense[self.target_network] = Dense.of(self.target_network)
         self.device = setup.device
 
     def explorer(self) -> Actor:
