@@ -32,6 +32,10 @@ class Layer(NamedTuple):
     """Numbers of the weight."""
 
 
+Inputs = list[list[Tensor]]
+"""Inputs of each layer of each network, (R, inputs)."""
+
+
 class Dense:
     """n networks of equal shape, which read the same rows."""
 
@@ -53,8 +57,57 @@ class Dense:
             learns: the result has derivatives by the weights.
             count: networks to compute, the first ones; None: all.
         """
-        outputs: Tensor = _Outputs.apply(x, self, self.networks[:count], *(self.weights if learns else ()))
+        if not torch.is_grad_enabled():
+            return self.outputs(x, count)[0]
+        outputs: Tensor = _Outputs.apply(x, self, count, *(self.weights if learns else ()))
         return outputs
+
+    def outputs(self, x: Tensor, count: int | None = None) -> tuple[Tensor, Inputs]:
+        """Return what a call does, and the inputs of all layers, which ``slopes()`` takes."""
+        inputs_of, outputs, rows = [], [], x.shape[0]
+        for *hidden, last in self.networks[:count]:
+            inputs = [x]
+            for layer in hidden:
+                if rows * layer.size >= LARGE:
+                    inputs.append(LAYER(inputs[-1], layer.back, layer.bias, "relu", [], ""))
+                else:
+                    inputs.append(torch.addmm(layer.bias, inputs[-1], layer.weight).relu_())
+            inputs_of.append(inputs)
+            outputs.append(torch.addmm(last.bias, inputs[-1], last.weight))
+        return torch.stack(outputs), inputs_of
+
+    def slopes(self, slopes: Tensor, inputs_of: Inputs, by_weights: bool, by_rows: bool) -> tuple[list[Tensor], Tensor | None]:
+        """Return the derivatives by the weights, if they are wanted, and by the rows, (R, inputs) or None.
+
+        Args:
+            slopes: float32 (n, R, outputs), derivatives by the outputs.
+            inputs_of: what ``outputs()`` returned.
+            by_weights: derivatives by the weights are wanted, of all networks.
+            by_rows: derivatives by the rows are wanted.
+        """
+        gradients = [torch.empty_like(part) for part in self.weights] if by_weights else []
+        into, of_rows = _networks(gradients) if gradients else (), None
+        for i, slope in enumerate(slopes.unbind()):
+            layers, inputs = self.networks[i], inputs_of[i]
+            for at in range(len(layers) - 1, -1, -1):
+                x = inputs[at]
+                if gradients:
+                    self._write_gradient(x, slope, into[i][at])
+                if at:
+                    slope = RECTIFIED_SLOPES(product(slope, layers[at].back), x, 0)
+                elif by_rows:
+                    of_one = product(slope, layers[at].back)
+                    of_rows = of_one if of_rows is None else of_rows.add_(of_one)
+        return gradients, of_rows
+
+    def _write_gradient(self, x: Tensor, slope: Tensor, into: Layer) -> None:
+        """Write the derivatives by the weights of a layer with the inputs x."""
+        a, b, out = (x.t(), slope, into.weight) if self.stacked else (slope.t(), x, into.back)
+        if a.shape[0] * b.numel() >= LARGE:
+            out.copy_(product(a, b))
+        else:
+            torch.mm(a, b, out=out)
+        torch.sum(slope, 0, out=into.bias)
 
     @staticmethod
     def takes(x: object) -> bool:
@@ -76,46 +129,18 @@ class _Outputs(torch.autograd.Function):
     """Outputs of networks."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, dense: Dense, networks: Sequence[Sequence[Layer]], *weights: Tensor) -> Tensor:
+    def forward(ctx: Any, x: Tensor, dense: Dense, count: int | None, *weights: Tensor) -> Tensor:
         """See ``Dense.__call__()``."""
-        ctx.inputs, outputs = [], []
-        rows = x.shape[0]
-        for layers in networks:
-            result, inputs = x, []
-            for layer in layers[:-1]:
-                inputs.append(result)
-                if rows * layer.size >= LARGE:
-                    result = LAYER(result, layer.back, layer.bias, "relu", [], "")
-                else:
-                    result = torch.addmm(layer.bias, result, layer.weight).relu_()
-            inputs.append(result)
-            ctx.inputs.append(inputs)
-            outputs.append(torch.addmm(layers[-1].bias, result, layers[-1].weight))
-        ctx.dense, ctx.networks = dense, networks
-        return torch.stack(outputs)
+        outputs, ctx.inputs_of = dense.outputs(x, count)
+        ctx.dense = dense
+        return outputs
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, slopes: Tensor) -> tuple[Tensor | None, ...]:
         """Return the derivatives by the rows and by the weights."""
-        stacked, of_rows = ctx.dense.stacked, None
-        gradients = [torch.empty_like(part) for part in ctx.dense.weights] if len(ctx.needs_input_grad) > 3 else []
-        into = _networks(gradients) if gradients else ()
-        for i, slope in enumerate(slopes.unbind()):
-            layers, inputs = ctx.networks[i], ctx.inputs[i]
-            for at in range(len(layers) - 1, -1, -1):
-                x = inputs[at]
-                if gradients and stacked:
-                    _write_product(x.t(), slope, into[i][at].weight)
-                elif gradients:
-                    _write_product(slope.t(), x, into[i][at].back)
-                if gradients:
-                    torch.sum(slope, 0, out=into[i][at].bias)
-                if at:
-                    slope = RECTIFIED_SLOPES(product(slope, layers[at].back), x, 0)
-                elif ctx.needs_input_grad[0]:
-                    of_one = product(slope, layers[at].back)
-                    of_rows = of_one if of_rows is None else of_rows.add_(of_one)
+        by_rows, _, _, *by_weights = ctx.needs_input_grad
+        gradients, of_rows = ctx.dense.slopes(slopes, ctx.inputs_of, bool(by_weights), by_rows)
         return of_rows, None, None, *gradients
 
 
@@ -133,10 +158,3 @@ def _networks(weights: Sequence[Tensor]) -> list[list[Layer]]:
 def product(a: Tensor, b: Tensor) -> Tensor:
     """Return the product (m, n) of matrices (m, k) and (k, n), float32."""
     return LAYER(a, b.t(), None, "none", [], "") if a.shape[0] * b.numel() >= LARGE else torch.mm(a, b)
-
-
-def _write_product(a: Tensor, b: Tensor, out: Tensor) -> None:
-    if a.shape[0] * b.numel() >= LARGE:
-        out.copy_(LAYER(a, b.t(), None, "none", [], ""))
-    else:
-        torch.mm(a, b, out=out)
