@@ -22,6 +22,7 @@ from gpu_vecenv.train.algorithms.off_policy.dense import Dense
 from gpu_vecenv.train.algorithms.off_policy.heads import ScalarHead, make_head
 from gpu_vecenv.train.algorithms.off_policy.losses import actor_loss, critic_loss
 from gpu_vecenv.train.algorithms.shared_gradient import SharedGradient
+from gpu_vecenv.train.config.checks import MAX_INT, require
 from gpu_vecenv.train.config.off_policy import OffPolicyConfig
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.policies.actor import ActorPolicy
@@ -91,6 +92,9 @@ class OffPolicy(Algorithm):
             count: number of critics.
             inputs: inputs of a critic.
             outputs: values that a critic returns.
+
+        Raises:
+            ConfigError: an update draws more random numbers than 32 bits count, or processes cannot have equal parts.
         """
         self.policy, self.options, self.schedule_steps, device = policy, options, setup.schedule_steps, setup.device
         self.processes = setup.processes
@@ -101,7 +105,10 @@ class OffPolicy(Algorithm):
         )  # fmt: skip
         self.replay.processes = self.processes
         self.num_rows = batch_size * math.prod(setup.rows.shape[1:])
-        self.noise = Noise(setup.seed_of_process, max(1, self.num_normals) * self.num_rows * options.gradient_steps, device)
+        drawn = max(1, self.num_normals) * self.num_rows
+        expected = f"at most {MAX_INT // drawn:,} with {self.num_rows:,} rows in a batch"
+        require(options.gradient_steps <= MAX_INT // drawn, "gradient_steps", expected, options.gradient_steps)
+        self.noise = Noise(setup.seed_of_process, drawn * options.gradient_steps, device)
         self.head = make_head(options, device)
         self.by_kernels = isinstance(self.head, ScalarHead)
         shape = (count, inputs, outputs * self.head.outputs, setup.network, setup.seed, device)
