@@ -331,12 +331,12 @@ def test_teams_of_tag_learn_by_vdn(tmp_path):
 
 
 def test_the_command_line_trains_with_its_options_and_the_preset(tmp_path, capsys):
-    line = "train WarpCartPole-v1 --num-envs 4 --device cpu --total-steps 128 --algorithm pqn --pqn num_minibatches=2 mixing=vdn"
+    line = "train WarpCartPole-v1 --num-envs 4 --device cpu --total-steps 128 --algorithm pqn --pqn num_minibatches=2 gamma=0.9"
     assert main([*line.split(), "--network", "hidden_sizes=[8]", "--out", str(tmp_path / "run")]) == 0, capsys.readouterr().err
     assert "pqn: options left out are its preset for WarpCartPole-v1" in capsys.readouterr().out
     saved = TrainConfig.of_run(tmp_path / "run")
     preset = PRESETS["WarpCartPole-v1"].algorithms["pqn"].options
-    assert saved.options_of("agent") == dataclasses.replace(preset, num_minibatches=2, mixing="vdn")
+    assert saved.options_of("agent") == dataclasses.replace(preset, num_minibatches=2, gamma=0.9)
     assert saved.network == dataclasses.replace(PQNConfig.network, hidden_sizes=(8,))
     assert evaluate(tmp_path / "run", episodes=2, device="cpu").episodes == 2
     assert export_policy(tmp_path / "run", tmp_path / "agent.pt2").exists()
