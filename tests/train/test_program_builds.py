@@ -57,7 +57,6 @@ def stepped(gradient):
     weight, m, v, step = (torch.zeros_like(gradient) for _ in range(4))
     adam = AdamStep([weight], [m], [v], [step.view(-1)[0]], torch.tensor(0.1), 0.5, 1e-8)
     norm, taken = adam.decide([gradient], torch.tensor(True), 1.0)
-    step += 1
     adam.take()
     return norm, taken, weight, m, v
 
