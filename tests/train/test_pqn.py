@@ -130,14 +130,16 @@ def test_masks_after_the_last_step_are_those_of_the_next_rollout():
 # ---- the optimiser ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("by_kernels", [False, True])
 @pytest.mark.parametrize("device", DEVICES)
-def test_steps_are_those_of_torchs_radam_and_a_masked_one_is_left_out(device):
+def test_steps_are_those_of_torchs_radam_and_a_masked_one_is_left_out(device, by_kernels):
     generator = torch.Generator().manual_seed(0)
     start = [torch.randn(shape, generator=generator) for shape in ((4, 3), (5,))]
     ours = [torch.nn.Parameter(x.to(device)) for x in start]
     theirs = [torch.nn.Parameter(x.double()) for x in start]
     radam, other = MaskedRAdam(ours, 1.0), torch.optim.RAdam(theirs, lr=0.02, eps=1e-8)
     radam.learning_rate.fill_(0.02)
+    radam.by_kernels = by_kernels
     for step in range(40):
         gradients = [torch.randn(x.shape, generator=generator) for x in start]
         taken = step not in (2, 5, 11)
