@@ -3,7 +3,8 @@
 Two layers of 256 units with layer norm, as in purejaxql's ``pqn_cartpole.yaml``, whose 32 worlds, 64 steps and 4 epochs of 16
 minibatches are the first setting. The second has 2,048 worlds, 128 steps and 4 epochs of 4 minibatches. Rates are medians of
 several rounds of iterations, env steps included. JAX computes products in TF32 by default on GPUs that have it
-(``jax.lax.Precision.DEFAULT``), so this package has rows in ``tf32`` beside those in ``float32``. ``--purejaxql`` is the folder of purejaxql's scripts; see ``peers_jax.py``.
+(``jax.lax.Precision.DEFAULT``), so this package has rows in ``tf32`` beside those in ``float32``.
+``--purejaxql`` is the folder of purejaxql's scripts; see ``peers_jax.py``.
 
 Writes ``benchmarks/results/pqn_speed.json``; rows that are not run again stay.
 """
@@ -18,6 +19,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import torch
 import tyro
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -50,6 +52,8 @@ class Options:
     """Times that each setting is timed."""
     iterations: int = 20
     """Iterations of a round."""
+    profile: bool = False
+    """Also print which kernels take most of the time of two iterations."""
     purejaxql: Path | None = None
     """Folder of purejaxql's scripts."""
     peer_seconds: float = 120.0
@@ -79,6 +83,12 @@ def measure_ours(setting: str, precision: Precision, options: Options) -> dict[s
         synchronise(options.device)
         seconds.append((time.perf_counter() - start) / options.iterations)
     why = getattr(trainer.executor, "reason", "")
+    if options.profile:
+        with torch.profiler.profile() as profile:
+            run_iterations(trainer, 2)
+            synchronise(options.device)
+        order = "self_cpu_time_total" if options.device == "cpu" else "self_device_time_total"
+        print(profile.key_averages().table(sort_by=order, row_limit=30, max_name_column_width=90), flush=True)
     trainer.close()
     rates = {"ms": 1e3 * median(seconds), "steps_per_second": worlds * steps / median(seconds)}
     return {**rates, "seconds": seconds, "no_graph": why}
@@ -97,9 +107,9 @@ def main(options: Options) -> None:
     results = json.loads(options.out.read_text()) if options.out.exists() else {"benchmark": "pqn_speed", "rows": {}}
     facts = machine(options.device)
     for setting in options.settings:
-        ours = {"float32": "gpu_vecenv"}
         rows = {
-            f"{setting}, {ours.get(each, f'gpu_vecenv, {each}')}": measure_ours(setting, each, options) for each in options.precisions
+            f"{setting}, gpu_vecenv{'' if each == 'float32' else f', {each}'}": measure_ours(setting, each, options)
+            for each in options.precisions
         }
         if options.purejaxql is not None:
             rows[f"{setting}, purejaxql"] = measure_purejaxql(setting, options)

@@ -74,7 +74,7 @@ def test_no_file_reads_private_attributes_of_tensors_modules_and_storages():
 
 NAMES = {
     private.norms: (), private.fused_adam: (), private.run_backward: (), private.empty_strided: (CPU,),
-    private.multiples: (), private.subtract: (),
+    private.multiples: (), private.subtract: (), private.layer_by_onednn: (), private.gradients: (),
 }  # fmt: skip
 ON_GPU = {private.current_device: (), private.current_stream: (), private.launch_kernel: (), private.empty_strided: ("cuda",)}
 
@@ -145,6 +145,26 @@ def test_gradients_are_those_of_public_calls():
         gradients.append(x.grad)
     torch.testing.assert_close(*gradients)
     assert gradients[0].tolist() == [20, 28, 44, 68]
+
+
+def test_derivatives_are_those_of_public_calls():
+    results = []
+    for derive in (private.gradients(), by_public_calls(private.gradients)):
+        x, y = (torch.arange(3.0, requires_grad=True) for _ in range(2))
+        results.append(derive([x * y, x.sum()], [y, x], [torch.tensor([1.0, 2.0, 3.0]), torch.tensor(10.0)]))
+        assert x.grad is None
+    torch.testing.assert_close(*map(list, results))
+    assert results[0][1].tolist() == [10, 12, 16]
+
+
+@pytest.mark.parametrize("after", ["none", "relu"])
+def test_layers_by_onednn_are_those_of_public_calls(after):
+    x, weight, bias = torch.randn(5, 3), torch.randn(4, 3), torch.randn(4)
+    layers = private.layer_by_onednn(), by_public_calls(private.layer_by_onednn)
+    for matrix, numbers in ((weight, bias), (weight.t().contiguous().t(), None)):
+        found, want = (layer(x, matrix, numbers, after, [], "") for layer in layers)
+        torch.testing.assert_close(found, want)
+        assert bool((found < 0).any()) == (after == "none")
 
 
 def test_changes_in_place_are_seen_by_public_calls():

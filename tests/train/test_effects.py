@@ -62,9 +62,9 @@ CARTPOLE = TrainConfig("WarpCartPole-v1", num_envs=4, device="cpu")
         (NetworkConfig((), shared_trunk=True), {}, "^network.shared_trunk: expected hidden layers"),
         (NetworkConfig((), shared_trunk=True, memory="gru"), {}, "^network.shared_trunk: expected hidden layers"),
         (None, {"log_std": -1.0}, r"^policies\['agent'\]: expected numbers as actions with network.log_std, got -1.0"),
-        (NetworkConfig(critic="observations"), {}, "^network.critic: expected several agents of a policy in a world with it, got 'ob"),
+        (NetworkConfig(critic="observations"), {}, "^network.critic: expected several agents of a policy in a world with it"),
         (NetworkConfig(critic=("observations",), critic_value="team"), {}, "^network.critic: expected several agents"),
-        (None, {"critic": "observations"}, r"^policies\['agent'\]: expected several agents of a policy in a world with network.cr"),
+        (None, {"critic": "observations"}, r"^policies\['agent'\]: expected several agents of a policy in a world"),
         (NetworkConfig(()), {"activation": "elu"}, r"^policies\['agent'\]: expected hidden layers with network.activation"),
     ],
 )
@@ -82,7 +82,7 @@ VDN = PQNConfig(num_steps=4, num_minibatches=2, mixing="vdn")
     ("env_id", "options", "own", "expected"),
     [
         ("WarpCartPole-v1", VDN, {}, "^pqn.mixing: expected several agents of a policy in a world with 'vdn', got one"),
-        ("WarpTag-v0", VDN, {"tagger": {"mixing": "vdn"}}, r"^policies\['tagger'\]: expected several agents in a world with pqn.mi"),
+        ("WarpTag-v0", VDN, {"tagger": {"mixing": "vdn"}}, r"^policies\['tagger'\]: expected several agents in a world with pqn"),
         ("WarpTag-v0", VDN, {}, None),  # the runners are a team
         ("WarpTag-v0", VDN, {"runner": {"mixing": "none"}}, "^pqn.mixing: expected several agents"),
         ("WarpTag-v0", PQNConfig(num_steps=4), {}, None),

@@ -393,7 +393,7 @@ def test_a_replay_buffer_holds_a_rollout_at_least():
 
 
 def test_an_update_draws_no_more_numbers_than_32_bits_count():
-    with pytest.raises(ConfigError, match=r"^gradient_steps: expected at most 134,217,727 with 8 rows in a batch, got 134217728$"):
+    with pytest.raises(ConfigError, match=r"gradient_steps: expected at most 134,217,727 with 8 rows in a batch, got 134217728"):
         Trainer(pendulum("sac", batch_size=8, gradient_steps=2**27), quiet=True)
 
 

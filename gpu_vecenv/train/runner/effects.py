@@ -151,6 +151,7 @@ def require_teams(config: TrainConfig, rows: Mapping[str, PolicyRows]) -> None:
     for name in alone:
         algorithm, value = config.algorithm_of(name), config.options_of(name).mixing
         if "mixing" in config.settings_of(name).groups().get(algorithm, {}):
-            raise ConfigError(f"policies[{name!r}]: expected several agents in a world with {algorithm}.mixing {value!r}, got one")
+            expected = f"expected several agents in a world with {algorithm}.mixing {value!r}"
+            raise ConfigError(f"policies[{name!r}]: {expected}, got one")
         if alone == mixing:
             raise ConfigError(f"{algorithm}.mixing: expected several agents of a policy in a world with {value!r}, got one")

@@ -178,7 +178,7 @@ class PQN(Algorithm):
     def _learn_by_kernels(
         self, losses: MinibatchLoss, samples: Samples, index: Tensor, used: Tensor, planned: Tensor
     ) -> None:
-        """Learn from the minibatches of an epoch, whose units, (M, b), are single samples; see ``_backward()``, also for errors."""
+        """Learn from the minibatches of an epoch, whose units, (M, b), are single samples; see ``_backward()``."""
         totals, obs = losses.totals(index, used).unsqueeze(1), samples.obs
         flat = obs[:-1].flatten(0, 1) if isinstance(obs, Tensor) and samples.agent is None else None
         for chosen, use, total, mask in zip(index, used, totals, planned, strict=True):

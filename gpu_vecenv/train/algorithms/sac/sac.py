@@ -29,7 +29,8 @@ class Temperature:
         return self.log.detach().exp()
 
     def loss(self, surplus: Tensor) -> Tensor:
-        """Return J(alpha) of equation 18 for the mean entropy minus its target, float32 (). Its derivative by ``log`` is the same."""
+        """Return J(alpha) of equation 18 for the mean entropy minus its target, float32 ()."""
+        # It is its derivative by the logarithm, too.
         return self.value * surplus.detach()
 
 
