@@ -175,6 +175,18 @@ def version() -> Callable[[Tensor], int]:
     return lambda x: hash(x.detach().cpu().numpy().tobytes())
 
 
+def has_functions() -> Callable[[nn.Module], bool]:
+    """Return a function that returns True if functions are attached to a layer, as by ``register_forward_hook()``.
+
+    Without the private names it returns True for every layer.
+    """
+    from torch import nn
+
+    names = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+    attached = attrgetter(*names)
+    return (lambda layer: any(attached(layer))) if _has(nn.Module(), *names) else lambda layer: True
+
+
 def call_layers() -> Callable[[nn.Sequential, Any], Tensor]:
     """Return a function that returns ``layers(x)``.
 
@@ -183,9 +195,11 @@ def call_layers() -> Callable[[nn.Sequential, Any], Tensor]:
     """
     from torch import nn
 
+    attached = has_functions()
+
     def call(layers: nn.Sequential, x: Any) -> Tensor:
         for layer in layers:
-            if layer._forward_hooks or layer._forward_pre_hooks or layer._backward_hooks or layer._backward_pre_hooks:
+            if attached(layer):
                 x = layer(x)
             elif type(layer) is nn.Linear:  # a parametrised layer has another class
                 weights = layer._parameters
@@ -195,8 +209,7 @@ def call_layers() -> Callable[[nn.Sequential, Any], Tensor]:
         result: Tensor = x
         return result
 
-    names = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks", "_parameters")
-    return call if _has(nn.Module(), *names) else lambda layers, x: layers(x)
+    return call if not attached(nn.Module()) and _has(nn.Module(), "_parameters") else lambda layers, x: layers(x)
 
 
 def each_operation(run: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]) -> AbstractContextManager[Any]:

@@ -181,7 +181,9 @@ def test_layers_compute_what_they_do_by_public_calls():
     call, public = private.call_layers(), by_public_calls(private.call_layers)
     assert call.__name__ == "call", "a module of torch has lost one of its attributes for functions that are attached to it"
     assert torch.equal(call(layers, x), public(layers, x))
+    assert not any(map(private.has_functions(), layers)) and by_public_calls(private.has_functions)(layers[0])
     layers[0].register_forward_hook(lambda *_: seen.append(1))
+    assert [*map(private.has_functions(), layers)] == [True, False, False]
     call(layers, x)
     assert seen == [1]
 

@@ -245,6 +245,16 @@ def test_an_update_equals_the_papers(kind, seed, kernels, monkeypatch):
     assert metrics["skipped"] == 0 and metrics["updates"] == len(algorithm.taken)
 
 
+def test_functions_that_are_attached_to_a_layer_take_part_in_updates(monkeypatch):
+    found = (random_case("td3", seed, monkeypatch)[0] for seed in range(100))
+    algorithm = next(each for each in found if each.dense[each.policy.network] is not None)
+    features = torch.randn(3, algorithm.policy.num_features)
+    before = algorithm.outputs(features)
+    algorithm.policy.network[0].register_forward_hook(lambda layer, inputs, output: torch.zeros_like(output))
+    assert not torch.equal(algorithm.outputs(features), before)
+    torch.testing.assert_close(algorithm.outputs(features), algorithm.policy.outputs(features))
+
+
 @pytest.mark.parametrize("by_world", [False, True])
 def test_priorities_are_the_errors_of_rows_and_their_mean_over_agents(by_world, monkeypatch):
     """The error of a row follows from its loss alone: a mean over two critics, each of loss error^2."""

@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
-from gpu_vecenv.backend.private import gradients
+from gpu_vecenv.backend.private import gradients, has_functions
 from gpu_vecenv.train.algorithms.contract import Algorithm, Setup
 from gpu_vecenv.train.algorithms.masked_adam import MaskedAdam, gradient_scale
 from gpu_vecenv.train.algorithms.noise import Noise
@@ -32,7 +32,7 @@ from gpu_vecenv.train.run_folder.checkpoint import require_same_form
 from gpu_vecenv.train.storage.replay import Replay
 from gpu_vecenv.train.storage.samples import Samples
 
-GRADIENTS = gradients()
+GRADIENTS, HAS_FUNCTIONS = gradients(), has_functions()
 EPS = 1e-8
 """Number added to the root of Adam's second moment, that of torch."""
 FIRST_IMPORTANCE = 0.4
@@ -200,7 +200,7 @@ class OffPolicy(Algorithm):
         """Return the outputs of the policy's network, or of another one of its shape, as rows, float32 (R, outputs)."""
         network = self.policy.network if network is None else network
         dense = self.dense.get(network)
-        if dense is not None and isinstance(features, Tensor) and Dense.takes(features):
+        if dense is not None and isinstance(features, Tensor) and Dense.takes(features) and not any(map(HAS_FUNCTIONS, network)):
             return dense(features)[0]
         return self.policy.outputs(features, network).flatten(0, -2)
 
