@@ -49,8 +49,6 @@ class RandomStart:
 
     def act(self, inputs: Inputs, draw: Draw, deterministic: bool = False) -> tuple[Tensor, Tensor]:
         """See ``Policy.act()``; log-probabilities of random play are 0."""
-        if self.begun.is_cpu:  # the host may read it
-            return (self.actor if self.begun else self.random).act(inputs, draw, deterministic)[:2]
         action, log_prob = self.actor.act(inputs, draw, deterministic)[:2]
         return torch.where(self.begun, action, self.random.act(inputs, draw)[0]), torch.where(self.begun, log_prob, self.zero)
 
