@@ -431,7 +431,7 @@ ADAM_PART = Struct(
     "GvAdamPart",
     *arrays("float32", "*count", "weight", "m", "v", written=True),
     Array("gradient", "float32", "*count"),
-    Array("step", "float32", "1", "steps of the parameter, with this one"),
+    Array("step", "float32", "1", "steps of the parameter", written=True),
     Number("count", "int64"),
     Number("end_tile", "int32", "end of its tiles among those of all parts"),
 )
@@ -446,6 +446,8 @@ ADAM_STEP = Program(
         Nested("parts", ADAM_PART, (MAX_ADAM_PARTS,)),
         Array("squares", "float32", "tiles", "sum of the squares of a tile's gradient", written=True),
         Array("rate", "float32", "1", "learning rate"),
+        Array("factors", "float32", "last_factor + 1, 2",
+              "by the number of steps: factors of the rate, for Adam's step and for the first moment; null: 1 and 0"),
         Array("mask", "bool", "1", "the step is wanted"),
         Array("norm", "float32", "1", "of the gradient before it is clipped", written=True),
         Array("divisor", "float32", "1", "of gradients, which clips them", written=True),
@@ -453,7 +455,7 @@ ADAM_STEP = Program(
         Number("max_norm", "float32"),
         Number("scale", "float32", "factor of the gradients that are given"),
         Number("eps", "float32"),
-        Number("tiles", "int32"),
+        *numbers("int32", "tiles", "num_parts", "last_factor"),
     ),
     (
         ("TILE", 1024),  # numbers of a team
@@ -485,5 +487,32 @@ CRITICS = Program(
     scratch=1536,
 )
 
+Q_LOSS = Program(
+    "loss of values of actions",
+    KERNEL_FOLDER / "learner" / "q_loss.cu",
+    arguments(
+        Array("values", "float32", "units * width, choices", "outputs of the network"),
+        Array("action", "int32", "*transitions, width, entries"),
+        Array("first", "int32", "entries", "first choice of each entry of an action"),
+        Array("index", "int64", "units", "unit of the rollout of each unit of the minibatch"),
+        Array("used", "bool", "units", "0 for units that fill the minibatch up"),
+        Array("target", "float32", "*transitions, *teams", "a unit is one team if sums_rows, else each of its rows"),
+        Array("learned", "bool", "*transitions, *teams"),
+        Array("valid", "bool", "*transitions, width", "rows that count in their team"),
+        Array("total", "float32", "1", "teams of the minibatch that are learned from"),
+        Array("slopes", "float32", "units * width, choices", "derivatives by the values", written=True),
+        Array("terms", "float32", "tiles, 2", "loss and mean value", written=True),
+        Array("norm", "float32", "1", "of the gradient"),
+        Array("taken", "bool", "1", "the step was taken"),
+        Array("sums", "float32", "4", "of loss, mean value, norm and 1 in the steps that were taken", written=True),
+        Number("scale", "float32", "of derivatives"),
+        *numbers("int32", "units", "width", "entries", "choices", "tiles"),
+        Number("sums_rows", "int32", "1: values of a unit are added up"),
+    ),
+    (("TILE", 128),),  # units of a team
+    scratch=256,
+    small=2048,
+)  # fmt: skip
+
 PROGRAMS = (DRAW, SQUASH, SCAN, MASKS, CHOICES, EFFECTS, MOMENTS, MINIBATCH_MOMENTS, EPISODES, METRICS, SHUFFLE, NOISE,
-            REPLAY_ADD, REPLAY_SAMPLE, UPDATE_ENDS, FINITE, METRICS_TO_HOST, ADAM_STEP, CRITICS)  # fmt: skip
+            REPLAY_ADD, REPLAY_SAMPLE, UPDATE_ENDS, FINITE, METRICS_TO_HOST, ADAM_STEP, CRITICS, Q_LOSS)  # fmt: skip

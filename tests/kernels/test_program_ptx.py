@@ -24,6 +24,7 @@ from gpu_vecenv.backend.trainer_programs import (
     MOMENTS,
     NOISE,
     PROGRAMS,
+    Q_LOSS,
     REPLAY_ADD,
     REPLAY_SAMPLE,
     SCAN,
@@ -54,9 +55,10 @@ KERNELS = {
     METRICS_TO_HOST: ["gv_metrics_to_host"],
     ADAM_STEP: ["gv_decide_step", "gv_square_gradient", "gv_take_step"],
     CRITICS: ["gv_actor_loss", "gv_critic_loss"],
+    Q_LOSS: ["gv_q_loss", "gv_q_sums"],
 }
 DOUBLE = (MOMENTS, MINIBATCH_MOMENTS, EPISODES, METRICS, REPLAY_ADD, REPLAY_SAMPLE, UPDATE_ENDS, ADAM_STEP)
-IN_SCRATCH = (DRAW, SCAN, MOMENTS, MINIBATCH_MOMENTS, EPISODES, METRICS, ADAM_STEP, CRITICS)
+IN_SCRATCH = (DRAW, SCAN, MOMENTS, MINIBATCH_MOMENTS, EPISODES, METRICS, ADAM_STEP, CRITICS, Q_LOSS)
 
 
 def test_a_compiler_without_a_word_leaves_bytes_of_one_character_alone():

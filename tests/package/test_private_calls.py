@@ -75,7 +75,7 @@ def test_no_file_reads_private_attributes_of_tensors_modules_and_storages():
 
 NAMES = {
     private.norms: (), private.fused_adam: (), private.run_backward: (), private.empty_strided: (CPU,),
-    private.multiples: (), private.subtract: (),
+    private.multiples: (), private.subtract: (), private.layer_by_onednn: (), private.gradients: (),
 }  # fmt: skip
 ON_GPU = {private.current_device: (), private.current_stream: (), private.launch_kernel: (), private.empty_strided: ("cuda",)}
 
@@ -161,6 +161,26 @@ def test_gradients_are_those_of_public_calls():
     assert gradients[0].tolist() == [20, 28, 44, 68]
 
 
+def test_derivatives_are_those_of_public_calls():
+    results = []
+    for derive in (private.gradients(), by_public_calls(private.gradients)):
+        x, y = (torch.arange(3.0, requires_grad=True) for _ in range(2))
+        results.append(derive([x * y, x.sum()], [y, x], [torch.tensor([1.0, 2.0, 3.0]), torch.tensor(10.0)]))
+        assert x.grad is None
+    torch.testing.assert_close(*map(list, results))
+    assert results[0][1].tolist() == [10, 12, 16]
+
+
+@pytest.mark.parametrize("after", ["none", "relu"])
+def test_layers_by_onednn_are_those_of_public_calls(after):
+    x, weight, bias = torch.randn(5, 3), torch.randn(4, 3), torch.randn(4)
+    layers = private.layer_by_onednn(), by_public_calls(private.layer_by_onednn)
+    for matrix, numbers in ((weight, bias), (weight.t().contiguous().t(), None)):
+        found, want = (layer(x, matrix, numbers, after, [], "") for layer in layers)
+        torch.testing.assert_close(found, want)
+        assert bool((found < 0).any()) == (after == "none")
+
+
 def test_changes_in_place_are_seen_by_public_calls():
     for version in (private.version(), by_public_calls(private.version)):
         x = torch.zeros(3)
@@ -175,7 +195,9 @@ def test_layers_compute_what_they_do_by_public_calls():
     call, public = private.call_layers(), by_public_calls(private.call_layers)
     assert call.__name__ == "call", "a module of torch has lost one of its attributes for functions that are attached to it"
     assert torch.equal(call(layers, x), public(layers, x))
+    assert not any(map(private.has_functions(), layers)) and by_public_calls(private.has_functions)(layers[0])
     layers[0].register_forward_hook(lambda *_: seen.append(1))
+    assert [*map(private.has_functions(), layers)] == [True, False, False]
     call(layers, x)
     assert seen == [1]
 

@@ -1,11 +1,21 @@
 """Options that have no effect beside others are refused by name."""
 
+import contextlib
 import dataclasses
 
 import pytest
 from torch import nn
 
-from gpu_vecenv.train import ConfigError, NetworkConfig, PolicyConfig, TrainConfig, Trainer, load_checkpoint, register_network
+from gpu_vecenv.train import (
+    ConfigError,
+    NetworkConfig,
+    PolicyConfig,
+    PQNConfig,
+    TrainConfig,
+    Trainer,
+    load_checkpoint,
+    register_network,
+)
 from gpu_vecenv.train.run_folder.checkpoint_file import save_checkpoint
 
 
@@ -52,6 +62,9 @@ CARTPOLE = TrainConfig("WarpCartPole-v1", num_envs=4, device="cpu")
         (NetworkConfig((), shared_trunk=True), {}, "^network.shared_trunk: expected hidden layers"),
         (NetworkConfig((), shared_trunk=True, memory="gru"), {}, "^network.shared_trunk: expected hidden layers"),
         (None, {"log_std": -1.0}, r"^policies\['agent'\]: expected numbers as actions with network.log_std, got -1.0"),
+        (NetworkConfig(critic="observations"), {}, "^network.critic: expected several agents of a policy in a world with it"),
+        (NetworkConfig(critic=("observations",), critic_value="team"), {}, "^network.critic: expected several agents"),
+        (None, {"critic": "observations"}, r"^policies\['agent'\]: expected several agents of a policy in a world"),
         (NetworkConfig(()), {"activation": "elu"}, r"^policies\['agent'\]: expected hidden layers with network.activation"),
     ],
 )
@@ -59,6 +72,29 @@ def test_options_of_parts_that_a_network_lacks_are_refused(network, own, expecte
     config = dataclasses.replace(CARTPOLE, network=network, policies={"agent": PolicyConfig(network=own)})
     with pytest.raises(ConfigError, match=expected):
         Trainer(config, quiet=True)
+
+
+TAG = {"num_taggers": 1, "num_runners": 2, "episode_length": 6}
+VDN = PQNConfig(num_steps=4, num_minibatches=2, mixing="vdn")
+
+
+@pytest.mark.parametrize(
+    ("env_id", "options", "own", "expected"),
+    [
+        ("WarpCartPole-v1", VDN, {}, "^pqn.mixing: expected several agents of a policy in a world with 'vdn', got one"),
+        ("WarpTag-v0", VDN, {"tagger": {"mixing": "vdn"}}, r"^policies\['tagger'\]: expected several agents in a world with pqn"),
+        ("WarpTag-v0", VDN, {}, None),  # the runners are a team
+        ("WarpTag-v0", VDN, {"runner": {"mixing": "none"}}, "^pqn.mixing: expected several agents"),
+        ("WarpTag-v0", PQNConfig(num_steps=4), {}, None),
+    ],
+)
+def test_sums_of_values_of_one_agent_are_refused(env_id, options, own, expected):
+    config = TrainConfig(
+        env_id, 4, device="cpu", algorithm="pqn", algorithms={"pqn": options}, env_kwargs=TAG if env_id == "WarpTag-v0" else {},
+        policies={name: PolicyConfig(algorithms={"pqn": changes}) for name, changes in own.items()},
+    )  # fmt: skip
+    with contextlib.nullcontext() if expected is None else pytest.raises(ConfigError, match=expected):
+        Trainer(config, quiet=True).close()
 
 
 def test_options_of_parts_that_some_network_has_are_taken(config):

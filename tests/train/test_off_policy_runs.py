@@ -392,6 +392,21 @@ def test_a_replay_buffer_holds_a_rollout_at_least():
         Trainer(pendulum("ddpg", num_envs=32, replay_size=159, n_steps=2), quiet=True)
 
 
+def test_an_update_draws_no_more_numbers_than_32_bits_count():
+    with pytest.raises(ConfigError, match=r"gradient_steps: expected at most 134,217,727 with 8 rows in a batch, got 134217728"):
+        Trainer(pendulum("sac", batch_size=8, gradient_steps=2**27), quiet=True)
+
+
+@pytest.mark.parametrize("name", ["value_min", "value_max"])
+def test_a_resumed_run_keeps_the_atoms_of_its_critics(name, tmp_path):
+    config = pendulum("td3", num_atoms=5, value_min=-9.0, value_max=0.0)
+    with contextlib.closing(Trainer(config, quiet=True)) as trainer:
+        path = trainer.save(tmp_path / "run.pt")
+    options = dataclasses.replace(config.options_of("agent"), **{name: -4.0})
+    with pytest.raises(ConfigError, match=rf"^td3.{name}: expected -?\d.0, as in the run that is resumed, got -4.0"):
+        Trainer.resume(path, quiet=True, algorithms={"td3": options})
+
+
 def test_a_state_of_another_form_is_refused(tmp_path):
     with contextlib.closing(Trainer(pendulum("sac"), quiet=True)) as trainer:
         trainer.train(2)

@@ -26,12 +26,11 @@ from gpu_vecenv.train import DDPGConfig, NetworkConfig, Noise, SACConfig, TD3Con
 from gpu_vecenv.train.algorithms.contract import Setup
 from gpu_vecenv.train.algorithms.off_policy import learner
 from gpu_vecenv.train.algorithms.off_policy.heads import ScalarHead
-from gpu_vecenv.train.algorithms.sac import make_sac, sac
+from gpu_vecenv.train.algorithms.sac import make_sac
 from gpu_vecenv.train.algorithms.td3 import TD3
-from gpu_vecenv.train.policies.actor import LOG_STD, make_deterministic_policy, make_soft_policy
+from gpu_vecenv.train.policies.actor import make_deterministic_policy, make_soft_policy
 from gpu_vecenv.train.policies.contract import Inputs
 from gpu_vecenv.train.policies.networks import WorldSpec
-from gpu_vecenv.train.policies.squash import squash
 from gpu_vecenv.train.storage.replay import Batch
 
 KINDS = {
@@ -159,7 +158,7 @@ def updated(kind, processes, monkeypatch, by_kernels):
     for seed in range(4):
         algorithm, _, _, steps = random_case(kind, seed, monkeypatch, processes, size=8)
         if by_kernels:
-            take_kernels(algorithm, monkeypatch)
+            take_kernels(algorithm)
         rank, count = (0, 1) if processes is None else (processes.rank, processes.count)
         k, rows = algorithm.policy.group.num_entries, algorithm.num_rows * count
         noise = Noise(seed, max(1, algorithm.num_normals) * rows * steps, "cpu").normal(k)
@@ -205,12 +204,11 @@ def assert_near(found, want, what):
     np.testing.assert_allclose(found.detach().double(), want.detach(), rtol=1e-5, atol=1e-5, err_msg=what)
 
 
-def take_kernels(algorithm, monkeypatch):
+def take_kernels(algorithm):
     """Make an algorithm on the CPU call the kernels that one on a GPU calls in place of operations of torch."""
     algorithm.by_kernels = isinstance(algorithm.head, ScalarHead)
     for adam in algorithm.adams.values():
         adam.by_kernels = True
-    monkeypatch.setattr(sac, "squashed_outputs", lambda outputs, noise: squash(outputs, noise, *LOG_STD))
 
 
 @pytest.mark.parametrize("kind, seed, kernels", [
@@ -220,7 +218,9 @@ def take_kernels(algorithm, monkeypatch):
 def test_an_update_equals_the_papers(kind, seed, kernels, monkeypatch):
     algorithm, replay, reference, steps = random_case(kind, seed, monkeypatch)
     if kernels:
-        take_kernels(algorithm, monkeypatch)
+        take_kernels(algorithm)
+    else:
+        algorithm.by_kernels = False
     noise = normals(algorithm, seed, steps)
     scalars = () if algorithm.options.priority_exponent is None else (torch.tensor(0.5),)
     samples = SimpleNamespace(valid=torch.ones(1, 5, dtype=torch.bool))
@@ -243,6 +243,16 @@ def test_an_update_equals_the_papers(kind, seed, kernels, monkeypatch):
     rows = sum(replay.batches[0].valid.shape[1:]) or 1
     assert metrics["update_to_data"] == pytest.approx(steps * algorithm.options.batch_size * rows / 5)
     assert metrics["skipped"] == 0 and metrics["updates"] == len(algorithm.taken)
+
+
+def test_functions_that_are_attached_to_a_layer_take_part_in_updates(monkeypatch):
+    found = (random_case("td3", seed, monkeypatch)[0] for seed in range(100))
+    algorithm = next(each for each in found if each.dense[each.policy.network] is not None)
+    features = torch.randn(3, algorithm.policy.num_features)
+    before = algorithm.outputs(features)
+    algorithm.policy.network[0].register_forward_hook(lambda layer, inputs, output: torch.zeros_like(output))
+    assert not torch.equal(algorithm.outputs(features), before)
+    torch.testing.assert_close(algorithm.outputs(features), algorithm.policy.outputs(features))
 
 
 @pytest.mark.parametrize("by_world", [False, True])

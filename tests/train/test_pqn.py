@@ -130,14 +130,16 @@ def test_masks_after_the_last_step_are_those_of_the_next_rollout():
 # ---- the optimiser ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("by_kernels", [False, True])
 @pytest.mark.parametrize("device", DEVICES)
-def test_steps_are_those_of_torchs_radam_and_a_masked_one_is_left_out(device):
+def test_steps_are_those_of_torchs_radam_and_a_masked_one_is_left_out(device, by_kernels):
     generator = torch.Generator().manual_seed(0)
     start = [torch.randn(shape, generator=generator) for shape in ((4, 3), (5,))]
     ours = [torch.nn.Parameter(x.to(device)) for x in start]
     theirs = [torch.nn.Parameter(x.double()) for x in start]
     radam, other = MaskedRAdam(ours, 1.0), torch.optim.RAdam(theirs, lr=0.02, eps=1e-8)
     radam.learning_rate.fill_(0.02)
+    radam.by_kernels = by_kernels
     for step in range(40):
         gradients = [torch.randn(x.shape, generator=generator) for x in start]
         taken = step not in (2, 5, 11)
@@ -331,12 +333,12 @@ def test_teams_of_tag_learn_by_vdn(tmp_path):
 
 
 def test_the_command_line_trains_with_its_options_and_the_preset(tmp_path, capsys):
-    line = "train WarpCartPole-v1 --num-envs 4 --device cpu --total-steps 128 --algorithm pqn --pqn num_minibatches=2 mixing=vdn"
+    line = "train WarpCartPole-v1 --num-envs 4 --device cpu --total-steps 128 --algorithm pqn --pqn num_minibatches=2 gamma=0.9"
     assert main([*line.split(), "--network", "hidden_sizes=[8]", "--out", str(tmp_path / "run")]) == 0, capsys.readouterr().err
     assert "pqn: options left out are its preset for WarpCartPole-v1" in capsys.readouterr().out
     saved = TrainConfig.of_run(tmp_path / "run")
     preset = PRESETS["WarpCartPole-v1"].algorithms["pqn"].options
-    assert saved.options_of("agent") == dataclasses.replace(preset, num_minibatches=2, mixing="vdn")
+    assert saved.options_of("agent") == dataclasses.replace(preset, num_minibatches=2, gamma=0.9)
     assert saved.network == dataclasses.replace(PQNConfig.network, hidden_sizes=(8,))
     assert evaluate(tmp_path / "run", episodes=2, device="cpu").episodes == 2
     assert export_policy(tmp_path / "run", tmp_path / "agent.pt2").exists()

@@ -2,6 +2,7 @@
 
 import ctypes
 import functools
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from gpu_vecenv.spec.roles import Group
 from gpu_vecenv.train.algorithms import shuffle
 from gpu_vecenv.train.algorithms.adam_step import AdamStep
 from gpu_vecenv.train.algorithms.off_policy.losses import critic_loss
+from gpu_vecenv.train.algorithms.pqn.kernels import MinibatchLoss
 from gpu_vecenv.train.policies.squash import squash
 from gpu_vecenv.train.returns import choices, effects, episodes, masks, metrics, moments, scan
 from gpu_vecenv.train.storage.replay import Replay
@@ -46,18 +48,37 @@ def results(steps=40, rows=700):
         *shuffle.shuffle(shuffle.choose(valid.flatten()), 3, torch.tensor(7)),
         *shuffle.shuffle(shuffle.choose(valid.flatten(), True), 3, torch.tensor(8)),
         shuffle.shuffle_samples(shuffle.choose(valid.flatten()), 3, torch.tensor(9), 1, 4),
-        *replayed(None), *replayed(0.6), *stepped(wide),
+        *replayed(None), *replayed(0.6), *stepped(wide), *stepped(wide, torch.tensor([[0.0, 0.0], [0.5, 0.25]])),
         *squash(wide[:, :6], wide[:, 6:9], -1.0, 1.0),
         *critic_loss(columns[:2].unsqueeze(2), columns[2], columns[3].abs(), 0.5)[:3],
+        *of_values(wide),
     )  # fmt: skip
 
 
-def stepped(gradient):
-    """Return a step of Adam."""
+def of_values(wide, units=900, width=3):
+    """Return the loss of values of a minibatch and its derivatives, of teams and of single agents; a tenth does not count."""
+    counts = wide[:units, :width] > -1.28
+    action, first = (wide[:units, : 2 * width] > 0).int(), torch.tensor([0, 2], dtype=torch.int32)
+    found = []
+    for sums in (True, False):
+        teams = SimpleNamespace(sums=sums, width=width)
+        columns = 1 if sums else width
+        of_rollout = {"target": wide[:units, 9 : 9 + columns].contiguous(), "learned": counts[:, :columns].contiguous()}
+        loss = MinibatchLoss(teams, action, first, {**of_rollout, "valid": counts.contiguous()}, 1.0)
+        index = torch.arange(units).flip(0)
+        total = torch.tensor(0.9 * units)
+        values = wide[: units * width, 20:24].contiguous()
+        found.append(loss.slopes(values, index=index, used=wide[:units, 30] > -1.28, total=total))
+        loss.add(torch.tensor(2.0), torch.tensor(True))
+        found.append(loss.sums)
+    return found
+
+
+def stepped(gradient, factors=None):
+    """Return a step of Adam, or with factors of RAdam."""
     weight, m, v, step = (torch.zeros_like(gradient) for _ in range(4))
-    adam = AdamStep([weight], [m], [v], [step.view(-1)[0]], torch.tensor(0.1), 0.5, 1e-8)
+    adam = AdamStep([weight], [m], [v], [step.view(-1)[0]], torch.tensor(0.1), 0.5, 1e-8, factors)
     norm, taken = adam.decide([gradient], torch.tensor(True), 1.0)
-    step += 1
     adam.take()
     return norm, taken, weight, m, v
 

@@ -53,7 +53,6 @@ CRITICS = {
     "shared part alone": ("absent agents, masks, shared part", ("shared",), "team"),
     "own row beside fields": ("absent agents, masks, shared part", ("place", "t"), "agent"),
     "fields around observations": ("deaths", ("loc_x", "observations", "t", "alive"), "team"),
-    "one agent": ("time limits", ("observations",), "team"),
     "not normalised": ("deaths, plain", ("observations",), "agent"),
 }
 """Critics that read the world: a case, sources and ``critic_value``."""

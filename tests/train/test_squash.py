@@ -1,10 +1,20 @@
 """Squashed actions by kernels, compared with operations of torch in float64."""
 
+import math
+
 import pytest
 import torch
+from torch import nn
 
-from gpu_vecenv.train.policies.actor import LOG_STD, gaussian, squashed, squashed_outputs
+from gpu_vecenv.train.policies.actor import LOG_STD, gaussian, squashed_outputs
 from gpu_vecenv.train.policies.squash import squash
+
+
+def squashed(mean, log_std, noise):
+    """Actions and their log-densities."""
+    u = mean + log_std.exp() * noise
+    normal = -0.5 * noise.square() - log_std - 0.5 * math.log(2 * math.pi)
+    return torch.tanh(u), (normal - 2 * (math.log(2) - u - nn.functional.softplus(-2 * u))).sum(-1)
 
 
 def numbers_of(rows, entries):

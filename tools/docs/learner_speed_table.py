@@ -74,12 +74,12 @@ def off_policy_block(results: Mapping[str, Any]) -> str:
 
 def pqn_block(results: Mapping[str, Any]) -> str:
     """Milliseconds of an iteration of PQN beside purejaxql."""
-    rows = results["rows"]
+    rows, libraries = results["rows"], (OURS, f"{OURS}, tf32", "purejaxql")
     lines = [
-        [name, f"{rows[f'{name}, {OURS}']['ms']:.1f}", f"{rows[f'{name}, purejaxql']['ms']:.1f}"]
-        for name in ("as shipped", "many worlds")
+        [setting, *(f"{rows[name]['ms']:.1f}" if (name := f"{setting}, {library}") in rows else "" for library in libraries)]
+        for setting in ("as shipped", "many worlds")
     ]
-    text = table(["CartPole", f"{OURS}, ms an iteration", "purejaxql, ms an iteration"], lines)
+    text = table(["CartPole", *(f"{library}, ms an iteration" for library in libraries)], lines)
     return f"{text}\n{machine_text(rows[f'as shipped, {OURS}']['machine'])}.\n"
 
 

@@ -1,5 +1,5 @@
-// The step of Adam for a list of parameters: the norm of their gradient, whether the step is taken, and the step. Semantics are
-// those of gpu_vecenv/train/algorithms/masked_adam.py. Parts of a parameter are divided into tiles, one for each team.
+// The step of Adam or RAdam for a list of parameters: the norm of their gradient, whether the step is taken, and the step. Semantics
+// are those of gpu_vecenv/train/algorithms/masked_adam.py and masked_radam.py. Parts of a parameter are divided into tiles, one for each team.
 #include "lib/powers.h"
 #include "lib/reduce.h"
 #include "program_args.h"
@@ -37,13 +37,15 @@ GV_FN void gv_square_tile(const GvArgs& a, const GvLanes& team, gv_i32 tile) {
     GV_ONCE { a.squares[tile] = sum; }
 }
 
-// Norm of the gradient before it is clipped, its divisor, and whether the step is taken. One team.
+// Norm of the gradient before it is clipped, its divisor, and whether the step is taken, which is then counted. One team.
 GV_FN void gv_decide(const GvArgs& a, const GvLanes& team, gv_i32 /*number*/) {
     const float norm = gv_sqrt(gv_sum_of_many(team, a.tiles, [&](gv_i32 i) { return a.squares[i]; })) / a.scale;
+    const bool taken = *a.mask != 0 && norm < GV_INFINITY;  // false for NaN
+    GV_FOR(k, a.num_parts) *a.parts[k].step += taken ? 1.0f : 0.0f;
     GV_ONCE {
         *a.norm = norm;
         *a.divisor = gv_max(norm / a.max_norm, 1.0f) * a.scale;
-        *a.taken = *a.mask != 0 && norm < GV_INFINITY ? 1 : 0;  // 0 for NaN
+        *a.taken = taken ? 1 : 0;
     }
 }
 
@@ -51,14 +53,17 @@ GV_FN void gv_decide(const GvArgs& a, const GvLanes& team, gv_i32 /*number*/) {
 // double: a float would lose its digits for small n.
 GV_FN float gv_bias_correction(double log_beta, float n) { return (float)(1.0 - gv_exp_for_power((double)n * log_beta)); }
 
-// The step of the numbers in a tile. The number of steps counts this one.
+// The step of the numbers in a tile.
 GV_FN void gv_step_tile(const GvArgs& a, const GvLanes& team, gv_i32 tile) {
     if (*a.taken == 0) return;
     const GvPlace place = gv_place(a, tile);
     const GvAdamPart& part = a.parts[place.part];
     GV_FOR(i, 2) team.scratch[i] = gv_bias_correction(i == 0 ? GV_LOG_M_DECAY : GV_LOG_V_DECAY, *part.step);
     gv_barrier(team);
-    const float rate = *a.rate / team.scratch[0], root = gv_sqrt(team.scratch[1]), divisor = *a.divisor;
+    const gv_i64 row = a.factors == nullptr ? 0 : (gv_i64)gv_min(*part.step, (float)a.last_factor);
+    const float of_step = a.factors == nullptr ? *a.rate : a.factors[2 * row] * *a.rate;
+    const float of_momentum = a.factors == nullptr ? 0.0f : a.factors[2 * row + 1] * *a.rate;
+    const float rate = of_step / team.scratch[0], root = gv_sqrt(team.scratch[1]), divisor = *a.divisor;
     GV_FOR(i, place.count) {
         const gv_i64 at = place.first + i;
         const float gradient = part.gradient[at] / divisor;
@@ -67,6 +72,7 @@ GV_FN void gv_step_tile(const GvArgs& a, const GvLanes& team, gv_i32 tile) {
         part.m[at] = m;
         part.v[at] = v;
         part.weight[at] -= rate * m / (gv_sqrt(v) / root + a.eps);
+        if (a.factors != nullptr) part.weight[at] -= of_momentum * m;
     }
 }
 

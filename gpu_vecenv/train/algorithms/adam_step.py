@@ -1,4 +1,4 @@
-"""A step of Adam for a list of parameters, by the kernels of ``kernels/learner/adam_step.cu``.
+"""A step of Adam or RAdam for a list of parameters, by the kernels of ``kernels/learner/adam_step.cu``.
 
 A CUDA graph can record a step if another one was taken before.
 """
@@ -17,11 +17,11 @@ TILE = ADAM_STEP.macros["TILE"]
 
 
 class AdamStep:
-    """Decides on a step of Adam by the norm of the gradient, and takes it. Addresses of all but gradients must not change."""
+    """Decides on a step by the norm of the gradient, counts it, and takes it. Addresses of all but gradients must not change."""
 
     def __init__(
         self, weights: Sequence[Tensor], m: Sequence[Tensor], v: Sequence[Tensor], steps: Sequence[Tensor], rate: Tensor,
-        max_norm: float, eps: float,
+        max_norm: float, eps: float, factors: Tensor | None = None,
     ):  # fmt: skip
         """List the parameters.
 
@@ -29,14 +29,17 @@ class AdamStep:
             weights: parameters that ``takes()`` allows.
             m: first moments, as the parameters.
             v: second moments.
-            steps: float32 () of each parameter, its steps; between ``decide()`` and ``take()`` the caller counts the present one.
+            steps: float32 () of each parameter, its steps, which ``decide()`` counts.
             rate: float32 (), learning rate.
             max_norm: longer gradients are scaled down to this norm.
             eps: number added to the root of the second moment.
+            factors: float32 (n, 2), see ``MaskedRAdam``; None: those of Adam.
         """
         device, tiles = rate.device, 0
         self._arrays = (weights, m, v, steps)  # their memory stays
-        self._call = Call(ADAM_STEP, device, rate=rate, max_norm=max_norm, eps=eps)
+        self._call = Call(ADAM_STEP, device, rate=rate, max_norm=max_norm, eps=eps, num_parts=len(weights))
+        if factors is not None:
+            self._call.set(factors=factors, last_factor=len(factors) - 1)
         for part, *arrays in zip(self._call.args.parts, *self._arrays, strict=False):
             part.weight, part.m, part.v, part.step = (x.data_ptr() for x in arrays)
             part.count = arrays[0].numel()

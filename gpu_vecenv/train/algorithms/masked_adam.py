@@ -25,7 +25,7 @@ def gradient_scale(device: torch.device) -> float:
     return 1024.0 if torch.get_autocast_dtype(device.type) == torch.float16 else 1.0
 
 
-class _Group(NamedTuple):
+class Group(NamedTuple):
     """Parameters of one dtype, which are updated by one operation, and their moments."""
 
     parameters: list[Tensor]
@@ -63,7 +63,7 @@ class MaskedAdam:
         self._state: dict[int, dict[str, Tensor]] = {}
         self._trained: list[int] = []
         self._steps = torch.zeros(0, dtype=torch.float32, device=device)
-        self._groups: list[_Group] = []
+        self._groups: list[Group] = []
         self.by_kernels = device.type == "cuda" and AdamStep.takes(self.parameters)
         self._kernels: AdamStep | None = None
 
@@ -88,7 +88,6 @@ class MaskedAdam:
         gradients = [p.grad for p in self.parameters if p.grad is not None]
         if self._kernels is not None:
             norm, taken = self._kernels.decide(gradients, mask, gradient_scale(mask.device))
-            self.count_step(taken)
             self._kernels.take()
             return norm, taken
         norm = torch.linalg.vector_norm(torch.stack(NORMS(gradients)))
@@ -113,6 +112,10 @@ class MaskedAdam:
         """Count a step if ``taken``, bool (), is True."""
         self._steps += taken
 
+    def kernels_of(self, group: Group) -> AdamStep:
+        """Return the kernels of a step of these parameters."""
+        return AdamStep(*group, self.rate, self.max_grad_norm, self.eps)
+
     def _prepare(self, trained: list[int]) -> None:
         """List the moments of the parameters with these numbers. A parameter without a gradient has none and counts no steps."""
         for i in trained:
@@ -128,10 +131,10 @@ class MaskedAdam:
         for dtype in dict.fromkeys(self.parameters[i].dtype for i in trained):
             of_dtype = [i for i in trained if self.parameters[i].dtype == dtype]
             lists = ([self._state[i][name] for i in of_dtype] for name in ("exp_avg", "exp_avg_sq", "step"))
-            self._groups.append(_Group([self.parameters[i] for i in of_dtype], *lists))
+            self._groups.append(Group([self.parameters[i] for i in of_dtype], *lists))
         if self.by_kernels:
             (group,) = self._groups
-            self._kernels = AdamStep(*group, self.rate, self.max_grad_norm, self.eps)
+            self._kernels = self.kernels_of(group)
 
     def prepared(self) -> list[dict[str, Tensor]]:
         """Return moments and number of steps of all parameters, for kernels that take the steps themselves."""

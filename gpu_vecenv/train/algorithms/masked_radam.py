@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from gpu_vecenv.backend.private import multiples, subtract
-from gpu_vecenv.train.algorithms.masked_adam import BETAS, MaskedAdam
+from gpu_vecenv.train.algorithms.adam_step import AdamStep
+from gpu_vecenv.train.algorithms.masked_adam import BETAS, Group, MaskedAdam
 
 MULTIPLES, SUBTRACT = multiples(), subtract()
 
@@ -40,10 +41,16 @@ class MaskedRAdam(MaskedAdam):
     def step(self, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Take a step of the size ``learning_rate``, see ``MaskedAdam.step()``."""
         norm, taken = super().step(mask)
+        if self.by_kernels:
+            return norm, taken
         of_momentum = self.momentum * taken
         for group in self._groups:
             SUBTRACT(group.parameters, MULTIPLES(group.m, of_momentum))
         return norm, taken
+
+    def kernels_of(self, group: Group) -> AdamStep:
+        """See ``MaskedAdam.kernels_of()``."""
+        return AdamStep(*group, self.learning_rate, self.max_grad_norm, self.eps, self.factors)
 
     def count_step(self, taken: Tensor) -> None:
         """See ``MaskedAdam.count_step()``."""

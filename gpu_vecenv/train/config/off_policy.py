@@ -81,7 +81,8 @@ class OffPolicyConfig(AlgorithmConfig):
     network: ClassVar[NetworkConfig] = NetworkConfig((256, 256), "relu")
     needs_gradients: ClassVar[bool] = True
     kept: ClassVar[tuple[str, ...]] = (
-        "normalize_observations", "replay_size", "n_steps", "num_atoms", "priority_exponent", "save_replay"
+        "normalize_observations", "replay_size", "n_steps", "num_atoms", "value_min", "value_max", "priority_exponent",
+        "save_replay",
     )  # fmt: skip
     saving_memory: ClassVar[tuple[str, ...]] = (
         *AlgorithmConfig.saving_memory, "a smaller {}.replay_size", "a smaller {}.batch_size"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from abc import abstractmethod
 from typing import cast
 
@@ -157,35 +156,16 @@ def gaussian(outputs: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def squashed_outputs(outputs: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-    """Return what ``squashed()`` does for outputs of the network; on a GPU by one kernel in place of some fifteen.
-
-    Args:
-        outputs: float32 (..., 2 k), see ``gaussian()``.
-        noise: float32 (..., k), standard normal.
-    """
-    return squash(outputs, noise, *LOG_STD) if outputs.is_cuda else squashed(*gaussian(outputs), noise)
-
-
-def squashed(mean: Tensor, log_std: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-    """Return actions in (-1, 1) and their log-densities.
+    """Return actions in (-1, 1), float32 (..., k), and their log-densities, float32 (...).
 
     With ``u = mean + exp(log_std) noise`` and ``a = tanh(u)`` the log-density is that of u minus the sum of ``log(1 - a^2)``
     (Haarnoja et al. 2018, arXiv 1812.05905, equation 26), which is ``2 (log 2 - u - softplus(-2 u))`` without cancellation.
 
     Args:
-        mean: float32 (..., k).
-        log_std: float32 (..., k).
+        outputs: float32 (..., 2 k), see ``gaussian()``.
         noise: float32 (..., k), standard normal.
-
-    Returns:
-        Actions float32 (..., k) and log-densities float32 (...).
     """
-    u = torch.addcmul(mean, log_std.exp(), noise)
-    # Half of each term, without constants: few operations. softplus(-u, 2) is half of softplus(-2 u).
-    half = torch.add(u, nn.functional.softplus(-u, beta=2.0), alpha=2.0)
-    half = torch.addcmul(torch.sub(half, log_std, alpha=0.5), noise, noise, value=-0.25)
-    constant = mean.shape[-1] * (0.5 * math.log(2.0 * math.pi) + 2.0 * math.log(2.0))
-    return torch.tanh(u), 2.0 * half.sum(-1) - constant
+    return squash(outputs, noise, *LOG_STD)
 
 
 class Deterministic(_BoundedActor):

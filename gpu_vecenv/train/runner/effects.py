@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 from gpu_vecenv.train.config import NetworkConfig, TrainConfig
 from gpu_vecenv.train.errors import ConfigError
+from gpu_vecenv.train.policies.contract import OBSERVATIONS
 from gpu_vecenv.train.storage.policy_map import is_random
 from gpu_vecenv.train.storage.policy_rows import PolicyRows
 
@@ -22,10 +23,20 @@ def _has_hidden_layers(network: NetworkConfig, rows: PolicyRows) -> bool:
     return network.hidden_sizes != ()
 
 
+def _reads_others(network: NetworkConfig, rows: PolicyRows) -> bool:
+    return network.critic_sources != (OBSERVATIONS,) or agents_of(rows) > 1
+
+
+def agents_of(rows: PolicyRows) -> int:
+    """Return the agents of a policy in a world."""
+    return sum(span.agents for span in rows.spans)
+
+
 PARTS: Mapping[str, tuple[Callable[[NetworkConfig, PolicyRows], bool], str]] = {
     "activation": (_has_hidden_layers, "hidden layers"),
     "shared_trunk": (_has_hidden_layers, "hidden layers"),
     "log_std": (lambda network, rows: rows.group.continuous, "numbers as actions"),
+    "critic": (_reads_others, "several agents of a policy in a world"),
 }
 """Fields of ``NetworkConfig`` that shape a part which a built-in network may lack: whether it has the part, and its name."""
 
@@ -122,3 +133,25 @@ def require_parts(config: TrainConfig, rows: Mapping[str, PolicyRows]) -> None:
         value = getattr(config.network or NetworkConfig(), field)
         if value != usual and lacking and lacking == policies:
             raise ConfigError(f"network.{field}: expected {part} with it, got {value!r} without any")
+
+
+def require_teams(config: TrainConfig, rows: Mapping[str, PolicyRows]) -> None:
+    """Check that values of a new run are summed over several agents if its options say so.
+
+    Args:
+        config: the options as given, without those of presets.
+        rows: rows of the run's policies.
+
+    Raises:
+        ConfigError: the option ``mixing`` sums values of one agent alone.
+    """
+    learning = [name for name in rows if not is_random(name) and name not in config.frozen]
+    mixing = [name for name in learning if getattr(config.options_of(name), "mixing", "none") != "none"]
+    alone = [name for name in mixing if agents_of(rows[name]) == 1]
+    for name in alone:
+        algorithm, value = config.algorithm_of(name), config.options_of(name).mixing
+        if "mixing" in config.settings_of(name).groups().get(algorithm, {}):
+            expected = f"expected several agents in a world with {algorithm}.mixing {value!r}"
+            raise ConfigError(f"policies[{name!r}]: {expected}, got one")
+        if alone == mixing:
+            raise ConfigError(f"{algorithm}.mixing: expected several agents of a policy in a world with {value!r}, got one")

@@ -33,7 +33,7 @@ from gpu_vecenv.train.run_folder.weights_and_biases import require_wandb
 from gpu_vecenv.train.runner.auto_sizes import FoundSizes, find_sizes
 from gpu_vecenv.train.runner.build import close_on_error, load_policy, make_env
 from gpu_vecenv.train.runner.callbacks import Callback, checked_callbacks, checked_sinks, reason_to_stop
-from gpu_vecenv.train.runner.effects import require_effects, require_parts, require_read, require_used
+from gpu_vecenv.train.runner.effects import require_effects, require_parts, require_read, require_teams, require_used
 from gpu_vecenv.train.runner.executor import GraphExecutor, make_executor
 from gpu_vecenv.train.runner.interrupt import StopRequest
 from gpu_vecenv.train.runner.iteration import IN_FLIGHT, WISHES
@@ -196,6 +196,7 @@ class Trainer:
         if is_new:
             require_read(config, self.parts.rows, networks or {})
             require_parts(config, self.parts.rows)
+            require_teams(config, self.parts.rows)
         self.executor = make_executor(resolved, self.env, self.quiet, self.processes)
         if isinstance(self.executor, GraphExecutor):
             self._resources.callback(self.executor.close)

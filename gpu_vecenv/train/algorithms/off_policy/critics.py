@@ -9,6 +9,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
+from gpu_vecenv.train.algorithms.off_policy.dense import Dense
 from gpu_vecenv.train.config import NetworkConfig
 
 ALIGNED = 32
@@ -51,6 +52,8 @@ class Critics(nn.Module):
             weight = place[: part.numel()].view(part.shape)
             weight.copy_(part)
             self.layers.append(nn.Parameter(weight))
+        takes = network.activation == "relu" and not network.layer_norm and device.type == "cpu"
+        self.dense = Dense(list(self.layers)) if takes else None
 
     @staticmethod
     def _layers(inputs: int, outputs: int, network: NetworkConfig) -> Sequence[tuple[int, int]]:
@@ -64,7 +67,18 @@ class Critics(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the outputs for inputs (R, inputs), float32 (n, R, outputs)."""
-        weights, size = list(self.layers), self.parts_of_layer
+        if self.dense is not None and Dense.takes(x):
+            return self.dense(x)
+        return self._outputs(x, list(self.layers))
+
+    def climbed(self, x: Tensor, count: int | None = None) -> Tensor:
+        """Return the outputs of the first ``count`` networks, or of all, with derivatives by the inputs alone."""
+        if self.dense is not None and Dense.takes(x):
+            return self.dense(x, False, count)
+        return self._outputs(x, [part.detach()[:count] for part in self.layers])
+
+    def _outputs(self, x: Tensor, weights: list[Tensor]) -> Tensor:
+        size = self.parts_of_layer
         x = x.expand(len(weights[0]), -1, -1)
         for i in range(0, len(weights) - 2, size):
             x = torch.baddbmm(weights[i + 1], x, weights[i])

@@ -12,23 +12,27 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
+from gpu_vecenv.backend.private import gradients, has_functions
 from gpu_vecenv.train.algorithms.contract import Algorithm, Setup
 from gpu_vecenv.train.algorithms.masked_adam import MaskedAdam, gradient_scale
 from gpu_vecenv.train.algorithms.noise import Noise
 from gpu_vecenv.train.algorithms.off_policy.batch import Minibatch
 from gpu_vecenv.train.algorithms.off_policy.critics import Critics
+from gpu_vecenv.train.algorithms.off_policy.dense import Dense
 from gpu_vecenv.train.algorithms.off_policy.heads import ScalarHead, make_head
 from gpu_vecenv.train.algorithms.off_policy.losses import actor_loss, critic_loss
 from gpu_vecenv.train.algorithms.shared_gradient import SharedGradient
+from gpu_vecenv.train.config.checks import MAX_INT, require
 from gpu_vecenv.train.config.off_policy import OffPolicyConfig
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.policies.actor import ActorPolicy
-from gpu_vecenv.train.policies.contract import Acted, Actor, Draw, Inputs
+from gpu_vecenv.train.policies.contract import Acted, Actor, Draw, Inputs, Observation
 from gpu_vecenv.train.policies.random import RandomPolicy
 from gpu_vecenv.train.run_folder.checkpoint import require_same_form
 from gpu_vecenv.train.storage.replay import Replay
 from gpu_vecenv.train.storage.samples import Samples
 
+GRADIENTS, HAS_FUNCTIONS = gradients(), has_functions()
 EPS = 1e-8
 """Number added to the root of Adam's second moment, that of torch."""
 FIRST_IMPORTANCE = 0.4
@@ -86,6 +90,9 @@ class OffPolicy(Algorithm):
             count: number of critics.
             inputs: inputs of a critic.
             outputs: values that a critic returns.
+
+        Raises:
+            ConfigError: an update draws more random numbers than 32 bits count, or processes cannot have equal parts.
         """
         self.policy, self.options, self.schedule_steps, device = policy, options, setup.schedule_steps, setup.device
         self.processes = setup.processes
@@ -96,10 +103,14 @@ class OffPolicy(Algorithm):
         )  # fmt: skip
         self.replay.processes = self.processes
         self.num_rows = batch_size * math.prod(setup.rows.shape[1:])
-        self.noise = Noise(setup.seed_of_process, max(1, self.num_normals) * self.num_rows * options.gradient_steps, device)
+        drawn = max(1, self.num_normals) * self.num_rows
+        expected = f"at most {MAX_INT // drawn:,} with {self.num_rows:,} rows in a batch"
+        require(options.gradient_steps <= MAX_INT // drawn, "gradient_steps", expected, options.gradient_steps)
+        self.noise = Noise(setup.seed_of_process, drawn * options.gradient_steps, device)
         self.head = make_head(options, device)
-        self.by_kernels = device.type == "cuda" and isinstance(self.head, ScalarHead)
+        self.by_kernels = isinstance(self.head, ScalarHead)
         shape = (count, inputs, outputs * self.head.outputs, setup.network, setup.seed, device)
+        self.dense = {policy.network: Dense.of(policy.network)}
         self.critics, self.targets = Critics(*shape), Critics(*shape).requires_grad_(False)
         self.adams = {
             "actor": self.adam(policy.parameters(), options.actor_learning_rate),
@@ -183,6 +194,14 @@ class OffPolicy(Algorithm):
             self.replay.set_priorities(batch, errors.sum(1) / valid.sum(1).clamp(min=1))
         return metrics
 
+    def outputs(self, features: Observation, network: nn.Sequential | None = None) -> Tensor:
+        """Return the outputs of the policy's network, or of another one of its shape, as rows, float32 (R, outputs)."""
+        network = self.policy.network if network is None else network
+        dense = self.dense.get(network)
+        if dense is not None and isinstance(features, Tensor) and Dense.takes(features) and not any(map(HAS_FUNCTIONS, network)):
+            return dense(features)[0]
+        return self.policy.outputs(features, network).flatten(0, -2)
+
     def _total(self, number: Tensor) -> Tensor:
         """Return the sum over processes of a number."""
         return number if self.processes is None else self.processes.sum(number.clone())
@@ -231,8 +250,11 @@ class OffPolicy(Algorithm):
 
     def learn_along(self, name: str, loss: Tensor, outputs: Sequence[Tensor], slopes: Sequence[Tensor]) -> Tensor:
         """Do what ``learn()`` does for derivatives of the loss by outputs of networks, times ``gradient_scale()``."""
+        return self.take_step(name, loss, GRADIENTS(outputs, self.adams[name].parameters, slopes))
+
+    def take_step(self, name: str, loss: Tensor, gradients: Sequence[Tensor]) -> Tensor:
+        """Do what ``learn()`` does for derivatives of the loss by the parameters, times ``gradient_scale()``."""
         adam = self.adams[name]
-        gradients = torch.autograd.grad(outputs, adam.parameters, slopes)
         for parameter, gradient in zip(adam.parameters, gradients, strict=True):
             parameter.grad = gradient
         if name in self.shared:
@@ -280,7 +302,7 @@ class OffPolicy(Algorithm):
         Returns:
             Loss and mean entropy, each float32 (); 0 without log-densities.
         """
-        outputs = self.critics(inputs)
+        outputs = self.critics.climbed(inputs, 1 if log_prob is None else None)
         if self.by_kernels:
             of_actor = actor_loss(outputs, share, gradient_scale(share.device), alpha, log_prob)
             if log_prob is None or of_actor.log_prob_slopes is None:

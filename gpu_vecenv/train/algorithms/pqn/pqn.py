@@ -13,6 +13,7 @@ from gpu_vecenv.backend.private import run_backward
 from gpu_vecenv.train.algorithms.contract import Algorithm, Setup
 from gpu_vecenv.train.algorithms.masked_adam import gradient_scale
 from gpu_vecenv.train.algorithms.masked_radam import MaskedRAdam
+from gpu_vecenv.train.algorithms.pqn.kernels import MinibatchLoss
 from gpu_vecenv.train.algorithms.pqn.teams import Teams
 from gpu_vecenv.train.algorithms.schedules import linear
 from gpu_vecenv.train.algorithms.shards import choose_by_shard, shuffle_by_shard
@@ -70,6 +71,8 @@ class PQN(Algorithm):
         self.steps_of_rollout = config.num_steps * setup.rows.spans[0].num_worlds * setup.num_processes
         self.processes, self.shards = setup.processes, self.teams.shards_of(setup)
         self.shared = None if self.processes is None else SharedGradient(self.radam.parameters, self.processes)
+        self.by_kernels = self.processes is None and MinibatchLoss.takes(self.teams)
+        self.first = policy.first.int()
         self.epsilon = torch.full((), self._epsilon_at(0), dtype=torch.float32, device=setup.device)
 
     # ---- acting ------------------------------------------------------------------------------------------------------
@@ -137,15 +140,18 @@ class PQN(Algorithm):
 
     def _learn(self, samples: Samples, targets: Targets) -> Tensor:
         """Learn from all minibatches of all epochs; return the metrics."""
-        config = self.config
+        config, by_kernels = self.config, self._kernels(samples, targets)
         # Loss, value and norm of the gradient in the steps that were taken, and the number of these.
-        sums = torch.zeros(4, dtype=torch.float32, device=targets.target.device)
+        sums = torch.zeros(4, dtype=torch.float32, device=targets.target.device) if by_kernels is None else by_kernels.sums
         one, nothing, planned_steps = torch.ones_like(sums[:1]), torch.zeros_like(sums), torch.zeros_like(sums[0])
         for epoch in range(config.num_epochs):
             index, used = shuffle_by_shard(targets.places, config.num_minibatches, self.shuffles, epoch + 1, self.shards)
             here = used.any(1)  # minibatches with a unit of this process
             planned = here if self.processes is None else self.processes.any(here)
             planned_steps += planned.sum()
+            if by_kernels is not None:
+                self._learn_by_kernels(by_kernels, samples, index, used, planned)
+                continue
             for chosen, use, mask, any_here in zip(index, used, planned, here, strict=True):
                 self.radam.zero_grad()
                 terms = self._backward(samples, targets, chosen, use)
@@ -160,6 +166,35 @@ class PQN(Algorithm):
             learned = self.processes.sum(learned) / self.processes.count
         of_update = (self.radam.learning_rate, self.epsilon, learned, taken_steps, planned_steps - taken_steps)
         return torch.cat((sums[:-1] / taken_steps, torch.stack(of_update)))
+
+    def _kernels(self, samples: Samples, targets: Targets) -> MinibatchLoss | None:
+        """Return the losses by kernels, or None if processes share minibatches or units have many rows."""
+        if not self.by_kernels:
+            return None
+        of_rollout = {"target": targets.target, "learned": targets.learned, "valid": targets.valid.contiguous()}
+        scale = gradient_scale(targets.target.device)
+        return MinibatchLoss(self.teams, samples.action, self.first, of_rollout, scale)
+
+    def _learn_by_kernels(
+        self, losses: MinibatchLoss, samples: Samples, index: Tensor, used: Tensor, planned: Tensor
+    ) -> None:
+        """Learn from the minibatches of an epoch, whose units, (M, b), are single samples; see ``_backward()``."""
+        totals, obs = losses.totals(index, used).unsqueeze(1), samples.obs
+        flat = obs[:-1].flatten(0, 1) if isinstance(obs, Tensor) and samples.agent is None else None
+        for chosen, use, total, mask in zip(index, used, totals, planned, strict=True):
+            self.radam.zero_grad()
+            if flat is None:
+                inputs = samples.chosen(self.teams.place(chosen))
+                values = self.policy.outputs(inputs.obs, inputs.agent)
+            else:
+                values = self.policy.outputs(flat.index_select(0, chosen), None)
+            self._require_gradient(values)
+            RUN_BACKWARD((values,), (losses.slopes(values, index=chosen, used=use, total=total),))
+            losses.add(*self.radam.step(mask))
+
+    def _require_gradient(self, values: Tensor) -> None:
+        if not values.requires_grad:
+            raise ConfigError(f"network of policy {self.policy.name!r}: expected outputs with gradients, got none")
 
     def _backward(self, samples: Samples, targets: Targets, chosen: Tensor, used: Tensor) -> Tensor:
         """Add the gradients of a minibatch's loss, times ``gradient_scale()``, to those of the policy's weights.
@@ -185,8 +220,7 @@ class PQN(Algorithm):
         if teams.samples.shape[1] > 1 and not samples.all_valid:  # a team that counts may have samples without an agent that does
             inputs = _cleaned(inputs, valid.view(len(at[0]), *samples.reward.shape[2:]))
         value = policy.evaluate(inputs, action).value
-        if not value.requires_grad:
-            raise ConfigError(f"network of policy {policy.name!r}: expected outputs with gradients, got none")
+        self._require_gradient(value)
         with torch.no_grad():
             q = teams.total(torch.where(valid, value.view(valid.shape), 0.0))
             counts = targets.learned[chosen] & used.unsqueeze(1)

@@ -88,7 +88,7 @@ class ChoicesSAC(SAC):
 
     def choices(self, observed: Observed, allowed: Tensor | None) -> Choices:
         """Return the policy's distribution over choices."""
-        logits = self.policy.outputs(observed.features).flatten(0, -2)
+        logits = self.outputs(observed.features)
         if allowed is not None:
             logits = torch.where(allowed, logits, torch.finfo(logits.dtype).min)
         log_prob = torch.cat([torch.log_softmax(part, dim=1) for part in logits.split(self.group.choices, dim=1)], dim=1)

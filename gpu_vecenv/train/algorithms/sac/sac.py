@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from gpu_vecenv.train.algorithms.contract import Setup
+from gpu_vecenv.train.algorithms.masked_adam import gradient_scale
 from gpu_vecenv.train.algorithms.off_policy.batch import Minibatch
 from gpu_vecenv.train.algorithms.off_policy.learner import OffPolicy
 from gpu_vecenv.train.config import SACConfig
@@ -29,7 +30,8 @@ class Temperature:
 
     def loss(self, surplus: Tensor) -> Tensor:
         """Return J(alpha) of equation 18 for the mean entropy minus its target, float32 ()."""
-        return self.log.exp() * surplus.detach()
+        # It is its derivative by the logarithm, too.
+        return self.value * surplus.detach()
 
 
 class SAC(OffPolicy):
@@ -54,11 +56,11 @@ class SAC(OffPolicy):
         """See ``OffPolicy.gradient_step()``."""
         alpha = self.temperature.value
         with torch.no_grad():  # equation 6, with the smaller of two values
-            next_action, next_log_prob = squashed_outputs(self.policy.outputs(batch.after.features).flatten(0, -2), noise[0])
+            next_action, next_log_prob = squashed_outputs(self.outputs(batch.after.features), noise[0])
             following = self.targets(torch.cat((batch.after.rows, next_action), dim=1))
             target = self.head.target(following, batch.reward, batch.discount, -alpha * next_log_prob)
         terms, error = self.learn_critics(torch.cat((batch.before.rows, batch.action), dim=1), target, batch.weighted, 0.5)
-        action, log_prob = squashed_outputs(self.policy.outputs(batch.before.features).flatten(0, -2), noise[1])
+        action, log_prob = squashed_outputs(self.outputs(batch.before.features), noise[1])
         inputs = torch.cat((batch.before.rows, action), dim=1)
         loss, entropy = self.learn_actor(inputs, batch.share, alpha, log_prob)  # equation 7
         self.learn_temperature(entropy - self.target_entropy)
@@ -88,7 +90,8 @@ class SAC(OffPolicy):
     def learn_temperature(self, surplus: Tensor) -> None:
         """Take a step of the temperature, if it is learned, for the mean entropy minus its target."""
         if self.options.temperature_learning_rate is not None:
-            self.learn("temperature", self.temperature.loss(surplus))
+            loss, scale = self.temperature.loss(surplus), gradient_scale(surplus.device)
+            self.take_step("temperature", loss, [loss if scale == 1.0 else loss * scale])
 
     @torch.no_grad()
     def options_changed(self, before: SACConfig) -> None:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from gpu_vecenv.train.algorithms.contract import Setup
 from gpu_vecenv.train.algorithms.off_policy.batch import Minibatch
+from gpu_vecenv.train.algorithms.off_policy.dense import Dense
 from gpu_vecenv.train.algorithms.off_policy.learner import OffPolicy
 from gpu_vecenv.train.config.td3 import DDPGConfig, TD3Config
 from gpu_vecenv.train.policies.actor import Deterministic
@@ -49,6 +50,7 @@ class TD3(OffPolicy):
         inputs = policy.num_features + policy.group.num_entries
         super().__init__(policy, options, setup, options.num_critics, inputs, 1)
         self.target_network = copy.deepcopy(policy.network).requires_grad_(False)
+        self.dense[self.target_network] = Dense.of(self.target_network)
         self.device = setup.device
 
     def explorer(self) -> Actor:
@@ -59,7 +61,7 @@ class TD3(OffPolicy):
         """See ``OffPolicy.gradient_step()``."""
         options = self.options
         with torch.no_grad():
-            action = torch.tanh(self.policy.outputs(batch.after.features, self.target_network).flatten(0, -2))
+            action = torch.tanh(self.outputs(batch.after.features, self.target_network))
             if options.target_noise:  # smoothing of the target policy, equation 14 of Fujimoto et al. 2018
                 clip = options.target_noise_clip
                 action = (action + (options.target_noise * noise[0]).clamp_(-clip, clip)).clamp_(-1.0, 1.0)
@@ -68,7 +70,7 @@ class TD3(OffPolicy):
         terms, error = self.learn_critics(torch.cat((batch.before.rows, batch.action), dim=1), target, batch.weighted, 1.0)
         if (step + 1) % options.policy_delay:
             return terms, error
-        action = torch.tanh(self.policy.outputs(batch.before.features).flatten(0, -2))
+        action = torch.tanh(self.outputs(batch.before.features))
         loss, _ = self.learn_actor(torch.cat((batch.before.rows, action), dim=1), batch.share)
         share = options.tau * self.gate
         self.targets.follow(self.critics, share)
