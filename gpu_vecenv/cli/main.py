@@ -22,10 +22,10 @@ from gpu_vecenv.heartbeat import Heartbeat
 
 COMMANDS = {
     "train": ("gpu_vecenv.cli.train:train", "train policies; writes checkpoint, metrics, curves and a video"),
-    "eval": ("gpu_vecenv.cli.train:eval_run", "play episodes with a run's policies and print the means"),
+    "eval": ("gpu_vecenv.cli.evaluation:eval_run", "play episodes with policies of runs and print the means"),
     "plot": ("gpu_vecenv.cli.train:plot", "draw the curves of a run"),
     "watch": ("gpu_vecenv.cli.watch:watch", "write a video of a run's policies"),
-    "export": ("gpu_vecenv.cli.export:export", "write a policy of a run as a program of torch.export or as an ONNX model"),
+    "export": ("gpu_vecenv.cli.export:export", "write a policy of a run for torch.export, ONNX or TorchScript"),
     "envs": ("gpu_vecenv.cli.envs:envs", "list the env ids"),
     "bench": ("gpu_vecenv.cli.bench:bench", "measure the speed of envs and training; prints a table (--quick) or writes JSON"),
     "memory": ("gpu_vecenv.cli.memory:memory", "print the memory that an env, or training, takes on its device"),

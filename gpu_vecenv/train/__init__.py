@@ -49,7 +49,6 @@ with collector_paused():
     from gpu_vecenv.train.processes.join import joined
     from gpu_vecenv.train.run_folder.checkpoint import load_checkpoint, require_same_form
     from gpu_vecenv.train.run_folder.plot import plot_curves
-    from gpu_vecenv.train.run_folder.shown import Run
     from gpu_vecenv.train.runner.auto_sizes import FoundSizes, find_sizes
     from gpu_vecenv.train.runner.callbacks import Callback
     from gpu_vecenv.train.runner.evaluation import evaluate, play
@@ -57,7 +56,10 @@ with collector_paused():
     from gpu_vecenv.train.runner.many import resume_many, train_many
     from gpu_vecenv.train.runner.measure import Evaluation
     from gpu_vecenv.train.runner.one_of_many import RunResult
+    from gpu_vecenv.train.runner.run import Run
+    from gpu_vecenv.train.runner.run_policy import RunPolicy
     from gpu_vecenv.train.runner.trainer import Trainer
+    from gpu_vecenv.train.runner.watch import watch
     from gpu_vecenv.train.storage.replay import Batch, Replay, replay_bytes
     from gpu_vecenv.train.storage.samples import Samples
 
@@ -95,6 +97,7 @@ __all__ = [
     "RunExistsError",
     "RunGoneError",
     "RunLockedError",
+    "RunPolicy",
     "RunResult",
     "RunsError",
     "SACConfig",
@@ -119,4 +122,5 @@ __all__ = [
     "require_same_form",
     "resume_many",
     "train_many",
+    "watch",
 ]

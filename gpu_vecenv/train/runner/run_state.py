@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from gpu_vecenv.train.config.algorithms import ALGORITHMS, Storage, registered
 from gpu_vecenv.train.errors import CheckpointError, ConfigError
 from gpu_vecenv.train.policies.build import make_policy
 from gpu_vecenv.train.policies.contract import Actor, Policy, fields_of
+from gpu_vecenv.train.policies.function import Function, fixed_policies, scripted_of
 from gpu_vecenv.train.policies.networks import WorldSpec
 from gpu_vecenv.train.policies.random import RandomPolicy
 from gpu_vecenv.train.processes.group import Processes, rank_and_count
@@ -52,7 +53,25 @@ def learning_policies(env: GpuVectorEnv, config: ResolvedConfig) -> list[str]:
     Raises:
         PolicyMapError: roles and policies do not fit together, or no policy learns.
     """
-    return trainable_policies(list(members_of_policies(env, config.policy_map)), config.frozen)
+    return trainable_policies(list(members_of_policies(env, config.policy_map)), config.frozen, scripted_of(env))
+
+
+def policies_with_networks(
+    env: GpuVectorEnv, policy_map: Mapping[str, str] | None, functions: Container[str] = ()
+) -> list[str]:
+    """Return the names of the policies of a run that have a network.
+
+    Args:
+        env: the env.
+        policy_map: see ``TrainConfig``.
+        functions: names of the policies that are functions.
+
+    Raises:
+        PolicyMapError: roles and policies do not fit together.
+    """
+    scripted = scripted_of(env)
+    names = members_of_policies(env, policy_map)
+    return [name for name in names if not is_random(name) and name not in scripted and name not in functions]
 
 
 def rows_of_policies(env: GpuVectorEnv, rollout: Rollout, policy_map: Mapping[str, str] | None) -> dict[str, PolicyRows]:
@@ -82,6 +101,7 @@ def make_policies(
     device: torch.device,
     networks: Mapping[str, nn.Module] | None = None,
     learn: Collection[str] = (),
+    fixed: Mapping[str, Policy] | None = None,
 ) -> dict[str, Policy]:
     """Build new policies on a device.
 
@@ -91,6 +111,7 @@ def make_policies(
         device: device of the policies.
         networks: policy name to the user's network; others are built from the options.
         learn: names of the policies that learn by gradients.
+        fixed: policies without weights by name, see ``fixed_policies()``.
 
     Raises:
         ConfigError: a network does not fit the spaces or does not learn, or ``networks`` names a policy that has no network.
@@ -98,7 +119,8 @@ def make_policies(
     networks = {} if networks is None else networks
     if not isinstance(networks, Mapping):
         raise ConfigError(f"networks: expected a mapping from policies to networks, got {type(networks).__name__}")
-    require_policies("networks", networks, [name for name in rows if not is_random(name)])
+    fixed = {} if fixed is None else fixed
+    require_policies("networks", networks, [name for name in rows if not is_random(name) and name not in fixed])
     for name, module in networks.items():
         if module is None:
             raise ConfigError(f"networks: expected a torch.nn.Module for the policy {name!r}, got None")
@@ -106,6 +128,9 @@ def make_policies(
     for name, rows_of_policy in rows.items():
         if is_random(name):
             policies[name] = RandomPolicy(rows_of_policy.group)
+            continue
+        if name in fixed:
+            policies[name] = fixed[name]
             continue
         user_module: Any = networks[name] if name in networks else config.settings_of(name).module
         network = config.network_of(name)
@@ -172,6 +197,8 @@ class RunState:
         rows: rows of each policy.
         algorithms: those of the policies that learn.
         num_steps: T, steps of a rollout.
+        functions: policy name to the function that acts as this policy.
+        fixed: policies without weights, other than random ones, by name.
         not_fused: policy name to the reason why it does without fused kernels, although the run wants them.
         episodes: statistics of each policy's episodes.
         schedules: settings of the iterations.
@@ -186,6 +213,7 @@ class RunState:
         networks: Mapping[str, nn.Module] | None = None,
         shares_gpu: bool = False,
         processes: Processes | None = None,
+        functions: Mapping[str, Function] | None = None,
     ):
         """Build everything but the env.
 
@@ -195,6 +223,7 @@ class RunState:
             networks: policy name to the user's network.
             shares_gpu: other runs use the GPU at the same time.
             processes: processes of the run, each with worlds of its own; None: this one alone.
+            functions: policy name to the function that acts as this policy.
 
         Raises:
             ConfigError, PolicyMapError: options do not fit the env.
@@ -206,6 +235,7 @@ class RunState:
         # Rows of one step tell the sizes, so that nothing large is allocated for options that do not fit.
         rows = rows_of_policies(env, Rollout.allocate(env, 1, with_final_obs=False), config.policy_map)
         require_policies("policies", config.policies, rows)
+        self.functions = dict(functions or {})
         chosen = {name: registered(config.algorithm_of(name)) for name in learn}
         options: dict[str, AlgorithmConfig] = {name: config.options_of(name) for name in learn}
         self.num_steps = config.num_steps(learn)
@@ -215,7 +245,8 @@ class RunState:
         self.rollout = rollout = allocate_rollout(env, self.num_steps, storage)
         self.rows = rows_of_policies(env, rollout, config.policy_map)
         by_gradients = [name for name, each in options.items() if each.needs_gradients]
-        self.policies = make_policies(self.rows, config, device, networks, by_gradients)
+        self.fixed = fixed_policies(env, self.rows, self.functions)
+        self.policies = make_policies(self.rows, config, device, networks, by_gradients, self.fixed)
         if processes is not None:
             for policy in self.policies.values():
                 share_statistics(policy, processes)

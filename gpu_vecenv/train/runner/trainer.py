@@ -38,11 +38,12 @@ from gpu_vecenv.train.runner.executor import GraphExecutor, make_executor
 from gpu_vecenv.train.runner.interrupt import StopRequest
 from gpu_vecenv.train.runner.iteration import IN_FLIGHT, WISHES
 from gpu_vecenv.train.runner.memory import memory_in_errors, require_rollout_room
+from gpu_vecenv.train.runner.opponents import Opponent, functions_again, with_opponents
 from gpu_vecenv.train.runner.other_count import other_count_text, state_for_other_count, worlds_seed
 from gpu_vecenv.train.runner.periodic_evaluation import PeriodicEvaluation
 from gpu_vecenv.train.runner.pipeline import LaunchLimit, Pipeline, until_next
 from gpu_vecenv.train.runner.resumed import Resumed, move_text, require_kept, resumed_run
-from gpu_vecenv.train.runner.run_state import RunState, members_of_policies
+from gpu_vecenv.train.runner.run_state import RunState, policies_with_networks
 from gpu_vecenv.train.runner.spread import device_of_process, require_shared_wrappers, spread_of
 from gpu_vecenv.train.runner.stagger import stagger_starts
 from gpu_vecenv.train.runner.torch_settings import torch_threads
@@ -70,6 +71,7 @@ class Trainer:
         callbacks: Sequence[Callback] = (),
         sinks: Sequence[Sink] = (),
         networks: Mapping[str, nn.Module] | None = None,
+        opponents: Mapping[str, Opponent] | None = None,
         shares_gpu: bool = False,
         processes: Processes | None = None,
         resumed: Resumed | None = None,
@@ -83,6 +85,10 @@ class Trainer:
             sinks: objects that take the metrics; ``close()`` closes them.
             networks: policy name to the user's network, for policies whose network is not built from the options. A checkpoint
                 stores its weights alone, so ``resume()`` takes the networks again.
+            opponents: role, or a range of one, to what acts for it and does not learn: ``random``, a scripted policy of the env
+                by its name, a policy of another run as ``FOLDER[:POLICY][@best|@newest]``, or a function, see
+                ``FunctionPolicy``. A folder alone means its policy of that role. A checkpoint stores weights and names, so
+                ``resume()`` takes functions again, and nothing else.
             shares_gpu: other runs use the GPU at the same time, as in ``train_many()``; launches then leave a part of it to them.
                 Results do not depend on it.
             processes: processes of the run, see ``joined()``. Each of them makes a trainer with the same options, and the same
@@ -109,9 +115,12 @@ class Trainer:
         with close_on_error(self):
             if resumed is None:
                 require_effects(config)
+                config, self._functions = with_opponents(config, opponents)
                 config, self.found_sizes = self._with_sizes(config, networks, shares_gpu)
-            elif resumed.folder is not None:
-                self._resources.callback(resumed.folder.close)
+            else:
+                if resumed.folder is not None:
+                    self._resources.callback(resumed.folder.close)
+                self._functions = functions_again(resumed, opponents)
             self._build(config, networks, shares_gpu, is_new=resumed is None)
             if resumed is not None:
                 self._load(resumed)
@@ -136,6 +145,7 @@ class Trainer:
         callbacks: Sequence[Callback] = (),
         sinks: Sequence[Sink] = (),
         networks: Mapping[str, nn.Module] | None = None,
+        opponents: Mapping[str, Opponent] | None = None,
         shares_gpu: bool = False,
         processes: Processes | None = None,
         **changes: Any,
@@ -149,6 +159,7 @@ class Trainer:
             callbacks: see ``Trainer``.
             sinks: see ``Trainer``.
             networks: see ``Trainer``; the same names as in the run.
+            opponents: the functions among those of the run, by the same roles; others are in the checkpoint.
             shares_gpu: see ``Trainer``.
             processes: see ``Trainer``. All of them read the checkpoint. With as many as before, the run ends as it would have;
                 with another number, worlds begin new episodes, and a line says what else differs.
@@ -165,7 +176,7 @@ class Trainer:
         callbacks, sinks = checked_callbacks(callbacks), checked_sinks(sinks)
         with resumed_run(path, changes, processes) as resumed:
             options: dict[str, Any] = {"callbacks": callbacks, "sinks": sinks, "networks": networks, "shares_gpu": shares_gpu}
-            options["processes"] = processes
+            options |= {"processes": processes, "opponents": opponents}
             return cls(resumed.config, quiet, **options, resumed=resumed)
 
     def _with_sizes(
@@ -174,6 +185,8 @@ class Trainer:
         """Return the options of a new run with numbers for ``num_envs="auto"``, and what the search for them found."""
         if config.num_envs != AUTO:
             return config, None
+        if self._functions:
+            raise ConfigError(f"num_envs: expected a number with functions among the opponents, got {AUTO!r}")
         if config.out is not None:
             require_no_run(Path(config.out))  # before the search, which takes seconds
         sizes = find_sizes(config, self.quiet, networks=networks, shares_gpu=shares_gpu)
@@ -190,12 +203,13 @@ class Trainer:
         self._free_bytes = TorchMemory(self.env.device).free_bytes()
         require_rollout_room(self.config, self.env, self._free_bytes)
         if is_new:
-            require_used(config, members_of_policies(self.env, config.policy_map))
+            require_used(config, policies_with_networks(self.env, config.policy_map, self._functions))
         with torch_threads(resolved.threads), memory_in_errors(self.config, self.env, self._free_bytes):
-            self.parts = RunState(self.env, self.config, networks, shares_gpu, self.processes)
+            self.parts = RunState(self.env, self.config, networks, shares_gpu, self.processes, self._functions)
         if is_new:
-            require_read(config, self.parts.rows, networks or {})
-            require_parts(config, self.parts.rows)
+            with_networks = {name: rows for name, rows in self.parts.rows.items() if name not in self.parts.fixed}
+            require_read(config, with_networks, networks or {})
+            require_parts(config, with_networks)
         self.executor = make_executor(resolved, self.env, self.quiet, self.processes)
         if isinstance(self.executor, GraphExecutor):
             self._resources.callback(self.executor.close)
@@ -218,7 +232,7 @@ class Trainer:
         if self.config.stagger_starts:
             stagger_starts(self.env, self.parts.collector, self.parts.spread.first_world, self.config.num_envs)
         for name, path in self.config.load_policies.items():
-            load_policy(self.policies, name, path)
+            load_policy(self.policies, name, path, acts_only=name in self.config.frozen)
 
     @property
     def iteration(self) -> int:
