@@ -19,7 +19,6 @@ def command(line):
 def runs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     for name, seed in (("a", 0), ("b", 1)):
-
         game = {"num_taggers": 2, "num_runners": 3, "episode_length": 8}
         options = {"env_id": "WarpTag-v0", "num_envs": 4, "total_steps": 64, "device": "cpu", "ppo": {"num_steps": 8}}
         options |= {"seed": seed, "env_kwargs": game, "out": str(folder / name)}
