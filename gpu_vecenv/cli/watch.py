@@ -13,7 +13,7 @@ from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.render.style import make_style
 from gpu_vecenv.render.worlds import MAX_TILES
 from gpu_vecenv.train.runner.build import import_modules
-from gpu_vecenv.train.runner.watch import MAX_FPS, film
+from gpu_vecenv.train.runner.watch import MAX_FPS, FilmOptions, film
 from gpu_vecenv.vector.inputs.seeding import MAX_SEED
 
 
@@ -63,10 +63,8 @@ def watch(
     _require_options(out, episodes, worlds, max_frames, seed, fps)
     make_style(theme, scale, ("--theme", "--scale"))
     target, policy_map, changes = who_plays(run, policy, env, threads, device)
-    path, cut = film(
-        target, out, episodes, worlds, max_frames, seed, deterministic=deterministic, beside_random=beside_random,
-        policy_map=policy_map, opponents=None, fps=fps, theme=theme, scale=scale, progress=True, **changes,
-    )  # fmt: skip
+    options = FilmOptions(episodes, worlds, max_frames, seed, deterministic, beside_random, fps, theme, scale)
+    path, cut = film(target, out, policy_map, None, True, options, changes)
     print(f"video: {path}{f', cut after {cut:,} frames: set another number by --max-frames' if cut else ''}")
 
 

@@ -51,6 +51,7 @@ with collector_paused():
     from gpu_vecenv.train.run_folder.plot import plot_curves
     from gpu_vecenv.train.runner.auto_sizes import FoundSizes, find_sizes
     from gpu_vecenv.train.runner.callbacks import Callback
+    from gpu_vecenv.train.runner.curriculum import Curriculum
     from gpu_vecenv.train.runner.evaluation import evaluate, play
     from gpu_vecenv.train.runner.export import export_policy
     from gpu_vecenv.train.runner.many import resume_many, train_many
@@ -73,6 +74,7 @@ __all__ = [
     "CallbackError",
     "CheckpointError",
     "ConfigError",
+    "Curriculum",
     "DDPGConfig",
     "Draw",
     "Evaluation",

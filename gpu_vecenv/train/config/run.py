@@ -145,6 +145,9 @@ class TrainConfig:
 
     A run in one process with ``shards=4`` has the minibatches of one in four processes.
     """
+    reward: Literal["agent", "team"] = "agent"
+    """Reward that policies learn from: the agent's own, or the mean of all agents of its role. Returns are those of the env's own
+    rewards."""
     executor: InitVar[Any] = None
 
     def __post_init__(self, executor: object) -> None:
@@ -409,6 +412,7 @@ _CHECKS: Mapping[str, Check] = {
     "algorithms": OPTIONS,
     "kernels": one_of("auto", "torch", "fused"),
     "graph": FLAG.or_none(),
+    "reward": one_of("agent", "team"),
     "precision": one_of("float32", "tf32", "bfloat16", "float16"),
 }
 

@@ -114,8 +114,6 @@ def evaluate(
     progress: bool = False,
     task: str = "",
     max_steps: int | None = None,
-    opponents: Mapping[str, Opponent] | None = None,
-    seeds: int = 1,
     **changes: Any,
 ) -> Evaluation:
     """Play one episode in each world and return the means.
@@ -132,9 +130,9 @@ def evaluate(
         progress: show the progress on standard error.
         task: text to show before the first progress.
         max_steps: most steps of an episode; longer ones raise an error. None: 10,000, or the env's time limit if it is longer.
-        opponents: as ``policy_map``, for other roles; values may also be functions, see ``FunctionPolicy``.
-        seeds: number of times that all worlds are played, with the seeds ``seed``, ``seed + 1`` and so on.
-        **changes: config fields to change: ``seed``, ``device``, ``threads``, ``env_kwargs``, ``env_id``, ``network``,
+        **changes: ``opponents``, as ``policy_map`` for other roles, whose values may also be functions, see ``FunctionPolicy``;
+            ``seeds``, the number of times that all worlds are played, with the seeds ``seed``, ``seed + 1`` and so on, 1 by
+            default; and config fields to change: ``seed``, ``device``, ``threads``, ``env_kwargs``, ``env_id``, ``network``,
             ``policies``, or ``load_policies``, whose files replace policies of the checkpoint. Others would change nothing and
             are refused. The default of ``device`` is ``auto``, not the device of the run; the default of ``seed`` is derived from
             that of the run, so that evaluations do not repeat the worlds of the training.
@@ -146,9 +144,10 @@ def evaluate(
         UnfinishedError: an episode did not end within ``max_steps``. The message holds what was seen so far.
         DeviceError, CompileError, OutOfMemoryError: the env cannot be made.
     """
+    opponents, seeds = changes.pop("opponents", None), checked("seeds", changes.pop("seeds", 1), COUNT)
     game = game_of(target, policy_map, opponents, changes)
     config, checkpoint = game.config, game.checkpoint
-    episodes, seeds = checked("episodes", episodes, integer(1, MAX_WORLDS)), checked("seeds", seeds, COUNT)
+    episodes = checked("episodes", episodes, integer(1, MAX_WORLDS))
     max_steps = checked("max_steps", max_steps, LONG_COUNT.or_none())
     if task and not progress:
         raise ConfigError(f"task: expected it with progress=True, which shows it, got {task!r} without")

@@ -97,7 +97,7 @@ def training_needs(
     learn = learning_policies(planned, config)
     options = {name: config.options_of(name) for name in learn}
     storage = {name: each.storage(layout.spec) for name, each in options.items()}
-    rollout = allocate_rollout(planned, config.num_steps(learn), storage)
+    rollout = allocate_rollout(planned, config.num_steps(learn), storage, config.reward == "team")
     rows = rows_of_policies(planned, rollout, config.policy_map)
     policies = make_policies(rows, config, torch.device("cpu"), fixed=fixed_policies(planned, rows))
     store_demands(rows, policies, storage)

@@ -7,9 +7,11 @@ from collections.abc import Collection, Container, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import nn
 
+from gpu_vecenv.errors import GpuVecenvError
 from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.train.algorithms.contract import Algorithm, Setup
 from gpu_vecenv.train.algorithms.shards import Shards
@@ -28,10 +30,12 @@ from gpu_vecenv.train.run_folder.checkpoint import require_same_parts
 from gpu_vecenv.train.runner.collector import Collector, whole_rollout
 from gpu_vecenv.train.runner.iteration import Iteration, require_gradients
 from gpu_vecenv.train.runner.schedule_table import ScheduleTable
+from gpu_vecenv.train.runner.shaping import WHY_STEPS, RolloutShaping, shapings_of
 from gpu_vecenv.train.runner.spread import require_spread, spread_of
 from gpu_vecenv.train.storage.policy_map import Members, assign_members, is_random, trainable_policies
 from gpu_vecenv.train.storage.policy_rows import PolicyRows, policy_rows
 from gpu_vecenv.train.storage.rollout import Rollout
+from gpu_vecenv.vector.env.reward import RewardFunction
 
 if TYPE_CHECKING:
     from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
@@ -156,10 +160,12 @@ def _require_returned(value: object, kind: type, function: str, algorithm: str) 
         raise ConfigError(f"algorithm {algorithm!r}: expected {function}() to return {kind.__name__}, got {got}")
 
 
-def allocate_rollout(env: GpuVectorEnv, num_steps: int, storage: Mapping[str, Storage]) -> Rollout:
+def allocate_rollout(
+    env: GpuVectorEnv, num_steps: int, storage: Mapping[str, Storage], shaped: bool = False
+) -> Rollout:
     """Allocate the slabs of T steps, with what the algorithms of a run read; see ``Rollout.allocate()``."""
     final = [demands for demands in storage.values() if demands.final_obs]
-    return Rollout.allocate(env, num_steps, bool(final), any(demands.next_masks for demands in final))
+    return Rollout.allocate(env, num_steps, bool(final), any(demands.next_masks for demands in final), shaped=shaped)
 
 
 def store_demands(rows: Mapping[str, PolicyRows], policies: Mapping[str, Policy], storage: Mapping[str, Storage]) -> None:
@@ -199,6 +205,8 @@ class RunState:
         num_steps: T, steps of a rollout.
         functions: policy name to the function that acts as this policy.
         fixed: policies without weights, other than random ones, by name.
+        reward: function that changes the rewards that policies learn from; None: none.
+        why_steps: why policies act step by step that could fill a rollout in one launch; empty if they do not.
         not_fused: policy name to the reason why it does without fused kernels, although the run wants them.
         episodes: statistics of each policy's episodes.
         schedules: settings of the iterations.
@@ -214,6 +222,7 @@ class RunState:
         shares_gpu: bool = False,
         processes: Processes | None = None,
         functions: Mapping[str, Function] | None = None,
+        reward: RewardFunction | None = None,
     ):
         """Build everything but the env.
 
@@ -224,6 +233,7 @@ class RunState:
             shares_gpu: other runs use the GPU at the same time.
             processes: processes of the run, each with worlds of its own; None: this one alone.
             functions: policy name to the function that acts as this policy.
+            reward: function that changes the rewards that policies learn from.
 
         Raises:
             ConfigError, PolicyMapError: options do not fit the env.
@@ -242,7 +252,8 @@ class RunState:
         for name, each in options.items():
             each.require_samples(rows[name].num_samples, name)
         storage = {name: each.storage(env.env_spec) for name, each in options.items()}
-        self.rollout = rollout = allocate_rollout(env, self.num_steps, storage)
+        self.reward, shapings = reward, shapings_of(config.reward, reward, env)
+        self.rollout = rollout = allocate_rollout(env, self.num_steps, storage, shaped=bool(shapings))
         self.rows = rows_of_policies(env, rollout, config.policy_map)
         by_gradients = [name for name, each in options.items() if each.needs_gradients]
         self.fixed = fixed_policies(env, self.rows, self.functions)
@@ -266,7 +277,10 @@ class RunState:
         self.actors = self._in_place({name: algorithm.actor() for name, algorithm in self.algorithms.items()})
         players = {name: algorithm.evaluation_actor() for name, algorithm in self.algorithms.items()}
         self.evaluation_actors = self._in_place(players)
-        self.collector = Collector(env, rollout, self.actors, self.rows, whole_rollout(env, rollout, self.actors, self.rows))
+        whole = whole_rollout(env, rollout, self.actors, self.rows)
+        self.why_steps = WHY_STEPS if shapings and whole is not None else ""
+        shaping = RolloutShaping(shapings, env, rollout) if shapings else None
+        self.collector = Collector(env, rollout, self.actors, self.rows, None if shapings else whole, shaping)
         self.episodes = {
             name: EpisodeStats(rows.shape, agents=[span.agents for span in rows.spans], processes=processes).to(device)
             for name, rows in self.rows.items()
@@ -287,6 +301,16 @@ class RunState:
             "collector": self.collector.state_dict(),
             "episodes": {name: episodes.state_dict() for name, episodes in self.episodes.items()},
             "reset_pool": self.collector.env.get_reset_pool(),
+            **self._changes(),
+        }
+
+    def _changes(self) -> dict[str, Any]:
+        """Return what a run changed in its env: parameters, and the name of the function that changes rewards."""
+        params = self.collector.env.changed_params
+        as_plain = {name: torch.as_tensor(value) if isinstance(value, np.ndarray) else value for name, value in params.items()}
+        return {
+            **({"params": as_plain} if params else {}),
+            **({} if self.reward is None else {"reward": getattr(self.reward, "__name__", type(self.reward).__name__)}),
         }
 
     def load_state_dict(self, state: Mapping[str, Any], path: Path, before: ResolvedConfig) -> None:
@@ -302,6 +326,7 @@ class RunState:
         """
         for episodes in state["episodes"].values():
             renew_form(episodes)
+        self._take_changes(state, path)
         require_same_parts(state, self.state_dict(), path)
         try:
             for name, policy in self.policies.items():
@@ -320,6 +345,23 @@ class RunState:
             raise CheckpointError(
                 f"{path}: expected the state of this run's env and policies, got {type(error).__name__}: {error}"
             ) from error
+
+
+    def _take_changes(self, state: Mapping[str, Any], path: Path) -> None:
+        """Give the env the parameters of a checkpoint, and check that rewards are changed as in its run.
+
+        Raises:
+            CheckpointError: the run had a function for rewards and this one has none, or the other way round, or parameters
+                that the env does not take.
+        """
+        name = state.get("reward")
+        if (name is None) != (self.reward is None):
+            expected = "no function for rewards" if name is None else f"the function {name!r} for rewards again (reward=)"
+            raise CheckpointError(f"{path}: expected {expected}, as in the run that is resumed, because it holds no code")
+        try:
+            self.collector.env.set_params(**state.get("params", {}))
+        except (GpuVecenvError, TypeError) as error:
+            raise CheckpointError(f"{path}: expected parameters that the env takes, got {error}") from error
 
 
 def wants_fused(config: ResolvedConfig, device: torch.device) -> bool:

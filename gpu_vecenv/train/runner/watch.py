@@ -8,6 +8,7 @@ import itertools
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -47,41 +48,55 @@ class Film(NamedTuple):
     """Number of frames after which it was cut, because episodes have no time limit; None if it was not."""
 
 
+@dataclass(frozen=True)
+class FilmOptions:
+    """Options of a video."""
+
+    episodes: int = 1
+    """Episodes of each world, one after the other."""
+    worlds: int = 1
+    """Worlds, side by side; a finished world keeps its last picture until all are finished."""
+    max_frames: int | None = None
+    """Largest number of frames. None: all steps, and 1,000 an episode without a time limit."""
+    seed: int = 1
+    """Seed of worlds and sampling."""
+    deterministic: bool = False
+    """Take the likeliest actions instead of draws."""
+    beside_random: bool = False
+    """Show the same worlds twice: with random actions of the roles that learn on the left."""
+    fps: int = 30
+    """Frames in a second; each step is a frame."""
+    theme: str = "dark"
+    """Colours of the video, ``dark`` or ``light``."""
+    scale: float = 1.0
+    """Factor on width and height, 0.1 to 8."""
+
+    def __post_init__(self) -> None:
+        """Check ranges."""
+        checked("episodes", self.episodes, LONG_COUNT)
+        checked("worlds", self.worlds, integer(1, MAX_TILES))
+        checked("fps", self.fps, integer(1, MAX_FPS))
+        checked("max_frames", self.max_frames, integer(1, sys.maxsize).or_none())  # islice() takes no more
+        checked("seed", self.seed, integer(0, MAX_SEED + 1 - self.worlds * self.episodes))
+
+
 def watch(
     target: str | Path | TrainConfig | None,
     out: str | Path | None = None,
-    episodes: int = 1,
-    worlds: int = 1,
-    max_frames: int | None = None,
-    seed: int = 1,
-    deterministic: bool = False,
-    beside_random: bool = False,
     policy_map: Mapping[str, str] | None = None,
     opponents: Mapping[str, Opponent] | None = None,
-    fps: int = 30,
-    theme: str = "dark",
-    scale: float = 1.0,
     progress: bool = False,
-    **changes: Any,
+    **options: Any,
 ) -> Path:
     """Write a video of worlds in which policies act, and return its path.
 
     Args:
         target: a run's folder, a checkpoint file, a config, or None, as in ``evaluate()``.
         out: video to write, ``.mp4`` or ``.gif``. None: ``watch.mp4`` in the run's folder, or beside a checkpoint file.
-        episodes: number of episodes of each world, one after the other.
-        worlds: number of worlds, side by side; a finished world keeps its last picture until all are finished.
-        max_frames: largest number of frames. None: all steps, and 1,000 an episode without a time limit.
-        seed: seed of worlds and sampling.
-        deterministic: take the likeliest actions instead of draws.
-        beside_random: show the same worlds twice: with random actions of the roles that learn on the left.
         policy_map: see ``evaluate()``.
         opponents: see ``evaluate()``.
-        fps: frames in a second; each step is a frame.
-        theme: colours of the video, ``dark`` or ``light``.
-        scale: factor on width and height, 0.1 to 8.
         progress: show the progress on standard error.
-        **changes: config fields to change, see ``evaluate()``.
+        **options: fields of ``FilmOptions``, such as ``worlds`` and ``fps``, and config fields to change, see ``evaluate()``.
 
     Raises:
         ConfigError: an option is out of range, or no ``out`` without a run.
@@ -89,58 +104,40 @@ def watch(
         ParameterError: the env has no renderer, or a state cannot be drawn.
         VideoError, MissingExtraError, OSError: the video cannot be written.
     """
-    return film(
-        target, out, episodes, worlds, max_frames, seed, deterministic=deterministic, beside_random=beside_random,
-        policy_map=policy_map, opponents=opponents, fps=fps, theme=theme, scale=scale, progress=progress, **changes,
-    ).path  # fmt: skip
+    names = [field.name for field in fields(FilmOptions)]
+    of_film = FilmOptions(**{name: value for name, value in options.items() if name in names})
+    changes = {name: value for name, value in options.items() if name not in names}
+    return film(target, out, policy_map, opponents, progress, of_film, changes).path
 
 
 def film(
     target: str | Path | TrainConfig | None,
     out: str | Path | None,
-    episodes: int,
-    worlds: int,
-    max_frames: int | None,
-    seed: int,
-    *,
-    deterministic: bool,
-    beside_random: bool,
     policy_map: Mapping[str, str] | None,
     opponents: Mapping[str, Opponent] | None,
-    fps: int,
-    theme: str,
-    scale: float,
     progress: bool,
-    **changes: Any,
+    options: FilmOptions,
+    changes: Mapping[str, Any],
 ) -> Film:
     """Write a video; see ``watch()``, also for errors."""
-    _require(episodes, worlds, max_frames, seed, fps)
-    if beside_random and target is None:
+    if options.beside_random and target is None:
         raise ConfigError("beside_random: expected a run, whose roles that learn act at random on the left, got none")
-    path, style = _place(target, out), make_style(theme, scale, ("theme", "scale"))
+    path, style = _place(target, out), make_style(options.theme, options.scale, ("theme", "scale"))
     config = game_of(target, policy_map, opponents, changes).config
+    max_frames, episodes, worlds = options.max_frames, options.episodes, options.worlds
     with contextlib.closing(make_env(config, num_worlds=1)) as env:
         endless = max_frames is None and math.isinf(step_limit(env))
     max_frames = FRAMES_WITHOUT_END * episodes if endless else max_frames
     # play() gives episode k the seed + k. The step of the range keeps the seeds of two worlds apart.
-    seeds = range(seed, seed + worlds * episodes, episodes)
+    seeds = range(options.seed, options.seed + worlds * episodes, episodes)
     played: Played = {}
-    options = {"deterministic": deterministic, "max_steps": max_frames, **changes}
-    states = functools.partial(_states, target, episodes, seeds, policy_map or {}, played, opponents, options)
-    make_frames = frames_beside_random if beside_random else _frames
+    of_play = {"deterministic": options.deterministic, "max_steps": max_frames, **changes}
+    states = functools.partial(_states, target, episodes, seeds, policy_map or {}, played, opponents, of_play)
+    make_frames = frames_beside_random if options.beside_random else _frames
     frames = itertools.islice(make_frames(config, states, worlds, style), max_frames)
     with Progress(sys.stderr, not progress) as display:
-        write_video(with_progress(display, frames, played, episodes, max_frames), path, fps)
+        write_video(with_progress(display, frames, played, episodes, max_frames), path, options.fps)
     return Film(path, max_frames if endless and min(played.values()) < episodes else None)
-
-
-def _require(episodes: int, worlds: int, max_frames: int | None, seed: int, fps: int) -> None:
-    """Raise ConfigError for an option out of its range."""
-    checked("episodes", episodes, LONG_COUNT)
-    checked("worlds", worlds, integer(1, MAX_TILES))
-    checked("fps", fps, integer(1, MAX_FPS))
-    checked("max_frames", max_frames, integer(1, sys.maxsize).or_none())  # islice() takes no more
-    checked("seed", seed, integer(0, MAX_SEED + 1 - worlds * episodes))
 
 
 def _place(target: str | Path | TrainConfig | None, out: str | Path | None) -> Path:
