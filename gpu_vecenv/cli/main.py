@@ -22,6 +22,7 @@ from gpu_vecenv.heartbeat import Heartbeat
 
 COMMANDS = {
     "train": ("gpu_vecenv.cli.train:train", "train policies; writes checkpoint, metrics, curves and a video"),
+    "sweep": ("gpu_vecenv.cli.sweep:sweep", "search for good options with many runs; writes the best as YAML"),
     "eval": ("gpu_vecenv.cli.evaluation:eval_run", "play episodes with policies of runs and print the means"),
     "plot": ("gpu_vecenv.cli.train:plot", "draw the curves of a run"),
     "watch": ("gpu_vecenv.cli.watch:watch", "write a video of a run's policies"),
@@ -35,6 +36,7 @@ COMMANDS = {
 
 EXTRA_MODULES: dict[str, tuple[str, ...]] = {
     "train": ("tyro", "rich"),
+    "sweep": ("tyro", "rich", "optuna", "matplotlib"),
     "eval": ("tyro", "rich"),
     "plot": ("tyro", "matplotlib", "PIL"),
     "watch": ("tyro", "rich", "PIL"),
@@ -123,14 +125,15 @@ def _run(words: list[str]) -> int:
         raise ParameterError(f"there is no command {command!r}; {hint}")
     needed = EXTRA_MODULES[command]
     if missing := missing_modules(needed):
-        raise MissingExtraError(f'this command needs {", ".join(missing)}: pip install "gpu-vecenv[train]".')
+        extra = "sweep" if command == "sweep" else "train"
+        raise MissingExtraError(f'this command needs {", ".join(missing)}: pip install "gpu-vecenv[{extra}]".')
     for option, now in FORMER_OPTIONS.items():
         if option in (word.partition("=")[0] for word in words):
             raise ParameterError(f"{option}: expected {now} in its place.")
     module, name = COMMANDS[command][0].split(":")
     with Heartbeat(_say_importing) if command == "train" and "--help" not in words else contextlib.nullcontext():
         function = getattr(importlib.import_module(module), name)
-    if command in ("train", "memory"):
+    if command in ("train", "memory", "sweep"):
         words = _algorithm_words(words)
     if needed:
         import tyro

@@ -59,6 +59,8 @@ with collector_paused():
     from gpu_vecenv.train.runner.one_of_many import RunResult
     from gpu_vecenv.train.runner.run import Run
     from gpu_vecenv.train.runner.run_policy import RunPolicy
+    from gpu_vecenv.train.runner.sweep import Sweep, SweepOptions, sweep
+    from gpu_vecenv.train.runner.sweep_space import read_space
     from gpu_vecenv.train.runner.trainer import Trainer
     from gpu_vecenv.train.runner.watch import watch
     from gpu_vecenv.train.storage.replay import Batch, Replay, replay_bytes
@@ -106,6 +108,8 @@ __all__ = [
     "Samples",
     "Setup",
     "Storage",
+    "Sweep",
+    "SweepOptions",
     "TD3Config",
     "TrainConfig",
     "Trainer",
@@ -120,9 +124,11 @@ __all__ = [
     "plot_curves",
     "register_algorithm",
     "register_network",
+    "read_space",
     "replay_bytes",
     "require_same_form",
     "resume_many",
+    "sweep",
     "train_many",
     "watch",
 ]
