@@ -11,7 +11,7 @@ from gpu_vecenv.cli.key_value import Settings, help_option
 
 
 def export(
-    run: tyro.conf.Positional[str],
+    run: tyro.conf.Positional[Annotated[str, help_option("", "RUN")]],
     file: tyro.conf.Positional[Path],
     policy: Annotated[str | None, help_option("the run's only policy", "NAME")] = None,
     modules: Annotated[Settings, help_option("none", "MODULE ...")] = (),

@@ -30,6 +30,7 @@ COMMANDS = {
     "envs": ("gpu_vecenv.cli.envs:envs", "list the env ids"),
     "bench": ("gpu_vecenv.cli.bench:bench", "measure the speed of envs and training; prints a table (--quick) or writes JSON"),
     "memory": ("gpu_vecenv.cli.memory:memory", "print the memory that an env, or training, takes on its device"),
+    "completion": ("gpu_vecenv.cli.completion:completion", "print a script for tab completion in bash, zsh or fish"),
     "doctor": ("gpu_vecenv.cli.doctor:doctor", "check this machine, and print a remedy for each check that fails"),
 }
 """Subcommand to its function and its line of help."""
@@ -44,6 +45,7 @@ EXTRA_MODULES: dict[str, tuple[str, ...]] = {
     "envs": (),
     "bench": ("tyro", "rich"),
     "memory": ("tyro",),
+    "completion": ("tyro",),
     "doctor": (),
 }
 """Modules that a subcommand needs in addition to the core. Subcommands without tyro take no options, because tyro parses them."""
@@ -62,7 +64,7 @@ words_of_command: list[str] = []
 
 USAGE = "\n".join(
     ["usage: gpu-vecenv COMMAND ...", "       gpu-vecenv --version", "", "commands (COMMAND --help explains one):"]
-    + [f"  {name:8}{summary}" for name, (_, summary) in COMMANDS.items()]
+    + [f"  {name:12}{summary}" for name, (_, summary) in COMMANDS.items()]
 )
 
 
@@ -133,6 +135,12 @@ def _run(words: list[str]) -> int:
     module, name = COMMANDS[command][0].split(":")
     with Heartbeat(_say_importing) if command == "train" and "--help" not in words else contextlib.nullcontext():
         function = getattr(importlib.import_module(module), name)
+    if needed and command not in ("export", "plot", "bench", "completion"):
+        from gpu_vecenv.cli.words import require_places, with_counts
+
+        names = [name.replace("_", "-") for name in inspect.signature(function).parameters]
+        require_places(words, [f"--{no}{name}" for name in names for no in ("", "no-")])
+        words = with_counts(words)
     if command in ("train", "memory", "sweep"):
         words = _algorithm_words(words)
     if needed:

@@ -39,6 +39,8 @@ def train(
     devices: Annotated[Settings, help_option("that of --device", "DEVICE ...")] = (),
     gpus: Annotated[int | None, help_option("one process", "INT")] = None,
     dry_run: bool = False,
+    matches: bool = True,
+    video: bool = True,
     opponent: Annotated[Settings, help_option("none", "ROLE=WHO ...")] = (),
     modules: Annotated[Settings, help_option("none", "MODULE ...")] = (),
     options: Annotated[RunOptions, tyro.conf.arg(name="")] = RunOptions(),  # noqa: B008  (frozen)
@@ -60,6 +62,8 @@ def train(
         gpus: train on this number of GPUs, one process each, by torchrun; --num-envs and --total-steps are totals. With --device
             cpu the processes share the cores.
         dry_run: with --gpus: print the command of torchrun, and start nothing.
+        matches: play matches against random play at the end, and print what was learned.
+        video: write a video at the end.
         opponent: roles that act and do not learn; WHO is random, a scripted policy of the env such as flee, or a policy of
             another run, FOLDER[:POLICY][@best|@newest]. A folder alone means its policy of that role.
         modules: modules that register the run's algorithms, networks and env, to import first.
@@ -71,7 +75,7 @@ def train(
     import_modules(modules)
     settings = given_options(options, learning)
     require_one_kind(gpus, dry_run, seeds)
-    left_out = say_left_out()
+    left_out = say_left_out() | ({"matches"} if not matches else set()) | ({"video"} if not video else set())
     opponents = {role: str(who) for role, who in parse_settings(opponent, "--opponent").items()}
     if resume:
         if opponents:
@@ -174,7 +178,7 @@ def show_run(trainer: Trainer, left_out: Container[str] = (), modules: Sequence[
     if not read_metrics(folder):  # an interrupt in the first iteration
         return
     max_frames = None
-    if trainer.finished:  # an interrupted run ends at once
+    if trainer.finished and "matches" not in left_out:  # an interrupted run ends at once
         with optional("matches against random play"):
             try:
                 matches = play_matches(folder, config.device, progress=True)
@@ -231,7 +235,8 @@ def _resumed_folder(env_id: str | None, config: Path | None, seeds: int | None, 
 
 
 def plot(
-    run: tyro.conf.Positional[str], out: Annotated[str | None, help_option("curves.png in the run's folder", "FILE")] = None
+    run: tyro.conf.Positional[Annotated[str, help_option("", "RUN")]],
+    out: Annotated[str | None, help_option("curves.png in the run's folder", "FILE")] = None,
 ) -> None:
     """Draw the curves of a run.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -77,4 +78,4 @@ def _require_options(out: Path | None, episodes: int, worlds: int, max_frames: i
     if out is not None and out.is_dir():
         raise ParameterError(f"--out must be a file to write, got the folder {out}.")
     if max_frames is not None:
-        require_within("--max-frames", max_frames, 1)
+        require_within("--max-frames", max_frames, 1, sys.maxsize)

@@ -181,7 +181,7 @@ def test_functions_that_do_not_fit_are_refused(function, error):
 
 
 @pytest.mark.parametrize(("opponents", "error"), [
-    ({"runner": 3}, r"opponents\['runner'\]: expected a name, FOLDER\[:POLICY\]\[@best|@newest\] or a function, got 3"),
+    ({"runner": 3}, r"who acts for 'runner': expected a name, FOLDER\[:POLICY\]\[@best|@newest\] or a function, got 3"),
     ({"runner": "flea"}, "expected random, chase, flee, FOLDER.* or a function, got 'flea'"),
     ("flee", "opponents: expected a mapping of roles"),
     ({"tagger": "random", "runner": "flee"}, "expected at least one policy to train"),

@@ -139,7 +139,7 @@ def cast(config: TrainConfig, opponents: Mapping[str, Opponent] | None, policy_m
             functions[name] = value
             taken.add(name)
         else:
-            raise ConfigError(f"opponents[{key!r}]: expected a name, {FORM} or a function, got {abbreviated(value)}")
+            raise ConfigError(f"who acts for {key!r}: expected a name, {FORM} or a function, got {abbreviated(value)}")
     return Cast(dataclasses.replace(config, policies=policies, load_policies=files), changed, functions)
 
 
