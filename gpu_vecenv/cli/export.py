@@ -11,12 +11,12 @@ from gpu_vecenv.cli.key_value import Settings, help_option
 
 
 def export(
-    run: tyro.conf.Positional[str],
+    run: tyro.conf.Positional[Annotated[str, help_option("", "RUN")]],
     file: tyro.conf.Positional[Path],
     policy: Annotated[str | None, help_option("the run's only policy", "NAME")] = None,
     modules: Annotated[Settings, help_option("none", "MODULE ...")] = (),
 ) -> None:
-    """Write a policy of a run as a program of torch.export or as an ONNX model.
+    """Write a policy of a run as a program of torch.export, an ONNX model or a TorchScript program.
 
     The program has the normalisation of observations and the scale of actions inside. It returns the likeliest action and the
     logits, or mean and deviation, for any number of observations.
@@ -28,12 +28,13 @@ def export(
 
     Args:
         run: the run's folder, or a checkpoint file.
-        file: file to write, .pt2 or .onnx.
+        file: file to write, .pt2, .onnx or .pt; .onnx needs the extra export.
         policy: name of the policy.
         modules: modules that register the run's env and networks, to import first; a checkpoint alone imports none.
     """
     from gpu_vecenv.train.runner.build import import_modules
-    from gpu_vecenv.train.runner.export import export_policy
+    from gpu_vecenv.train.runner.export import export_with_text
 
     import_modules(modules)
-    print(f"policy: {export_policy(run, file, policy)}")
+    path, text = export_with_text(run, file, policy)
+    print(f"policy: {path}\n{text}")

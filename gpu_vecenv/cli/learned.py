@@ -23,7 +23,10 @@ def learned_lines(matches: Matches) -> Iterator[str]:
             against = f" against {'random' if random else 'trained'} {against}" if opponents else ""
             trained, untrained = (_result(matches, matches.match(*names), role) for names in (random, [*random, role]))
             name = _agents(matches, role)
-            yield f"  trained {name}{against}: {trained[0]}; random {name}: {untrained[1]}"
+            rules = "" if random else "".join(
+                f"; {rule} {name}: {_result(matches, match, role)[1]}" for rule, match in matches.scripted(role)
+            )
+            yield f"  trained {name}{against}: {trained[0]}; random {name}: {untrained[1]}{rules}"
     for metric in matches.match().mean_metrics:
         means = [_number(matches.metric(metric, *names)) for names in ((), matches.learning)]
         yield f"  {metric}: {means[0]} as trained, {means[1]} at random"

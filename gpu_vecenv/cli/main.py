@@ -22,19 +22,22 @@ from gpu_vecenv.heartbeat import Heartbeat
 
 COMMANDS = {
     "train": ("gpu_vecenv.cli.train:train", "train policies; writes checkpoint, metrics, curves and a video"),
-    "eval": ("gpu_vecenv.cli.train:eval_run", "play episodes with a run's policies and print the means"),
+    "sweep": ("gpu_vecenv.cli.sweep:sweep", "search for good options with many runs; writes the best as YAML"),
+    "eval": ("gpu_vecenv.cli.evaluation:eval_run", "play episodes with policies of runs and print the means"),
     "plot": ("gpu_vecenv.cli.train:plot", "draw the curves of a run"),
     "watch": ("gpu_vecenv.cli.watch:watch", "write a video of a run's policies"),
-    "export": ("gpu_vecenv.cli.export:export", "write a policy of a run as a program of torch.export or as an ONNX model"),
+    "export": ("gpu_vecenv.cli.export:export", "write a policy of a run for torch.export, ONNX or TorchScript"),
     "envs": ("gpu_vecenv.cli.envs:envs", "list the env ids"),
     "bench": ("gpu_vecenv.cli.bench:bench", "measure the speed of envs and training; prints a table (--quick) or writes JSON"),
     "memory": ("gpu_vecenv.cli.memory:memory", "print the memory that an env, or training, takes on its device"),
+    "completion": ("gpu_vecenv.cli.completion:completion", "print a script for tab completion in bash, zsh or fish"),
     "doctor": ("gpu_vecenv.cli.doctor:doctor", "check this machine, and print a remedy for each check that fails"),
 }
 """Subcommand to its function and its line of help."""
 
 EXTRA_MODULES: dict[str, tuple[str, ...]] = {
     "train": ("tyro", "rich"),
+    "sweep": ("tyro", "rich", "optuna", "matplotlib"),
     "eval": ("tyro", "rich"),
     "plot": ("tyro", "matplotlib", "PIL"),
     "watch": ("tyro", "rich", "PIL"),
@@ -42,6 +45,7 @@ EXTRA_MODULES: dict[str, tuple[str, ...]] = {
     "envs": (),
     "bench": ("tyro", "rich"),
     "memory": ("tyro",),
+    "completion": ("tyro",),
     "doctor": (),
 }
 """Modules that a subcommand needs in addition to the core. Subcommands without tyro take no options, because tyro parses them."""
@@ -60,7 +64,7 @@ words_of_command: list[str] = []
 
 USAGE = "\n".join(
     ["usage: gpu-vecenv COMMAND ...", "       gpu-vecenv --version", "", "commands (COMMAND --help explains one):"]
-    + [f"  {name:8}{summary}" for name, (_, summary) in COMMANDS.items()]
+    + [f"  {name:12}{summary}" for name, (_, summary) in COMMANDS.items()]
 )
 
 
@@ -123,14 +127,21 @@ def _run(words: list[str]) -> int:
         raise ParameterError(f"there is no command {command!r}; {hint}")
     needed = EXTRA_MODULES[command]
     if missing := missing_modules(needed):
-        raise MissingExtraError(f'this command needs {", ".join(missing)}: pip install "gpu-vecenv[train]".')
+        extra = "sweep" if command == "sweep" else "train"
+        raise MissingExtraError(f'this command needs {", ".join(missing)}: pip install "gpu-vecenv[{extra}]".')
     for option, now in FORMER_OPTIONS.items():
         if option in (word.partition("=")[0] for word in words):
             raise ParameterError(f"{option}: expected {now} in its place.")
     module, name = COMMANDS[command][0].split(":")
     with Heartbeat(_say_importing) if command == "train" and "--help" not in words else contextlib.nullcontext():
         function = getattr(importlib.import_module(module), name)
-    if command in ("train", "memory"):
+    if needed and command not in ("export", "plot", "bench", "completion"):
+        from gpu_vecenv.cli.words import require_places, with_counts
+
+        names = [name.replace("_", "-") for name in inspect.signature(function).parameters]
+        require_places(words, [f"--{no}{name}" for name in names for no in ("", "no-")])
+        words = with_counts(words)
+    if command in ("train", "memory", "sweep"):
         words = _algorithm_words(words)
     if needed:
         import tyro

@@ -86,13 +86,13 @@ def _of_training(env_id: str, options: Mapping[str, object], device: str) -> tup
     from gpu_vecenv.train.runner.effects import require_used
     from gpu_vecenv.train.runner.executor import require_gpu
     from gpu_vecenv.train.runner.memory import training_needs
-    from gpu_vecenv.train.runner.run_state import members_of_policies
+    from gpu_vecenv.train.runner.run_state import policies_with_networks
 
     run = TrainConfig.from_options({"env_id": env_id, **options})
     config = resolve(run)
     with contextlib.closing(make_env(dataclasses.replace(config, device="cpu"), 1)) as small_env:
         layout = small_env.layout
-        require_used(run, members_of_policies(small_env, config.policy_map))
+        require_used(run, policies_with_networks(small_env, config.policy_map))
     require_gpu(config, torch.device(device))
     return config.num_envs, layout, training_needs(config, layout, torch.device(device))
 

@@ -78,6 +78,7 @@ class LearningOptions:
     ] = ()
     frozen: Annotated[Settings, run_option("frozen", "NAME ...", "none")] = ()
     kernels: Annotated[str | None, run_option("kernels", "{auto,torch,fused}")] = None
+    reward: Annotated[str | None, run_option("reward", "{agent,team}")] = None
     algorithm: Annotated[
         str | None, run_option("algorithm", "[MODULE:]NAME", also="MODULE is imported, which registers the algorithm.")
     ] = None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import sys
 from collections.abc import Container, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -40,6 +39,9 @@ def train(
     devices: Annotated[Settings, help_option("that of --device", "DEVICE ...")] = (),
     gpus: Annotated[int | None, help_option("one process", "INT")] = None,
     dry_run: bool = False,
+    matches: bool = True,
+    video: bool = True,
+    opponent: Annotated[Settings, help_option("none", "ROLE=WHO ...")] = (),
     modules: Annotated[Settings, help_option("none", "MODULE ...")] = (),
     options: Annotated[RunOptions, tyro.conf.arg(name="")] = RunOptions(),  # noqa: B008  (frozen)
     learning: Annotated[LearningOptions, tyro.conf.arg(name="")] = LearningOptions(),  # noqa: B008
@@ -60,6 +62,10 @@ def train(
         gpus: train on this number of GPUs, one process each, by torchrun; --num-envs and --total-steps are totals. With --device
             cpu the processes share the cores.
         dry_run: with --gpus: print the command of torchrun, and start nothing.
+        matches: play matches against random play at the end, and print what was learned.
+        video: write a video at the end.
+        opponent: roles that act and do not learn; WHO is random, a scripted policy of the env such as flee, or a policy of
+            another run, FOLDER[:POLICY][@best|@newest]. A folder alone means its policy of that role.
         modules: modules that register the run's algorithms, networks and env, to import first.
         options: options of the run.
         learning: options of its policies and of how they learn.
@@ -69,8 +75,11 @@ def train(
     import_modules(modules)
     settings = given_options(options, learning)
     require_one_kind(gpus, dry_run, seeds)
-    left_out = say_left_out()
+    left_out = say_left_out() | ({"matches"} if not matches else set()) | ({"video"} if not video else set())
+    opponents = {role: str(who) for role, who in parse_settings(opponent, "--opponent").items()}
     if resume:
+        if opponents:
+            raise ConfigError(f"--resume: expected no --opponent, because the run has its opponents, got {' '.join(opponent)}")
         folder = _resumed_folder(env_id, config, seeds, settings)
         if many.holds_runs(folder):
             require_one_kind(gpus, dry_run, folder)
@@ -81,6 +90,8 @@ def train(
             raise ConfigError(f"expected an env id, such as WarpTag-v0, or a --config with one, got {settings.get('env_id')!r}")
         if settings.get("out") is None:
             settings["out"] = f"runs/{settings['env_id']}"
+        if opponents:
+            settings = _with_opponents(settings, opponents)
         if seeds is not None:
             results = many.train_seeds(TrainConfig.from_options(settings), seeds, at_once, devices)
             return _finish(settings["out"], results, left_out)
@@ -95,6 +106,14 @@ def train(
     trainer = _trained(settings, folder if resume else None)
     if own_rank() == 0:
         show_run(trainer, left_out, [of_algorithm, *modules])
+
+
+def _with_opponents(settings: Mapping[str, Any], opponents: Mapping[str, str]) -> dict[str, Any]:
+    """Return the options of a run that trains against opponents."""
+    from gpu_vecenv.train.runner.opponents import with_opponents
+
+    config, _ = with_opponents(TrainConfig.from_options(settings), opponents)
+    return {**settings, **{name: config.to_options()[name] for name in ("policy_map", "policies", "frozen", "load_policies")}}
 
 
 def _trained(settings: Mapping[str, Any], folder: str | None) -> Trainer:
@@ -149,16 +168,17 @@ def show_run(trainer: Trainer, left_out: Container[str] = (), modules: Sequence[
         modules: modules that the commands import, beside that of the env's id.
     """
     from gpu_vecenv.cli.learned import learned_lines, next_lines
-    from gpu_vecenv.cli.watch import FRAMES_WITHOUT_END, watch
+    from gpu_vecenv.cli.watch import watch
     from gpu_vecenv.train.run_folder.matches import save_matches
     from gpu_vecenv.train.run_folder.metrics import read_metrics
     from gpu_vecenv.train.runner.matches import play_matches
+    from gpu_vecenv.train.runner.watch import FRAMES_WITHOUT_END
 
     config, folder = trainer.config, str(trainer.config.out)
     if not read_metrics(folder):  # an interrupt in the first iteration
         return
     max_frames = None
-    if trainer.finished:  # an interrupted run ends at once
+    if trainer.finished and "matches" not in left_out:  # an interrupted run ends at once
         with optional("matches against random play"):
             try:
                 matches = play_matches(folder, config.device, progress=True)
@@ -214,54 +234,9 @@ def _resumed_folder(env_id: str | None, config: Path | None, seeds: int | None, 
     return folder
 
 
-def eval_run(
-    run: tyro.conf.Positional[str],
-    episodes: int = 64,
-    seed: int = 1,
-    device: str = "auto",
-    deterministic: bool = False,
-    policy: Annotated[Settings, help_option("as in training", "ROLE=NAME ...")] = (),
-    max_steps: Annotated[int | None, help_option("10,000, or the env's time limit if it is longer", "INT")] = None,
-    threads: Annotated[int | None, help_option("the run's", "INT")] = None,
-    modules: Annotated[Settings, help_option("none", "MODULE ...")] = (),
-) -> None:
-    """Play episodes with the policies of a run, and print mean returns, lengths and metrics.
-
-    Example: gpu-vecenv eval runs/tag --episodes 16 --policy runner=random
-
-    Args:
-        run: the run's folder, or a checkpoint file.
-        episodes: number of worlds, each played for one episode.
-        seed: seed of worlds and sampling.
-        device: auto, cpu or cuda:0.
-        deterministic: take the likeliest actions instead of draws.
-        policy: roles with another policy than in training, such as runner=random.
-        max_steps: most steps of an episode; longer ones end the command with an error.
-        threads: CPU threads of torch.
-        modules: modules that register the run's env and networks, to import first; a checkpoint alone imports none.
-    """
-    from gpu_vecenv.train.runner.build import import_modules
-    from gpu_vecenv.train.runner.evaluation import evaluate
-
-    import_modules(modules)
-    policy_map = {role: str(name) for role, name in parse_settings(policy, "--policy").items()}
-    changes: dict[str, Any] = {} if threads is None else {"threads": threads}
-    changes |= {"seed": seed, "device": device}
-    result = evaluate(run, episodes, policy_map, deterministic, progress=True, max_steps=max_steps, **changes)
-    print(f"{result.episodes} episodes of {result.mean_length:.1f} steps")
-    for role, survival in result.mean_survival.items():
-        if math.isnan(survival):
-            print(f"{role}: no agent took part")
-            continue
-        mean_return, exits = result.mean_return[role], result.mean_exits[role]
-        print(f"{role}: return {mean_return:.3f}, alive for {survival:.1f} steps, {exits:.2f} left early")
-    for name, mean in result.mean_metrics.items():
-        unit = result.metric_units[name]
-        print(f"{name}: {mean:.6g}{'' if unit == '-' else f' {unit}'}" if not math.isnan(mean) else f"{name}: never recorded")
-
-
 def plot(
-    run: tyro.conf.Positional[str], out: Annotated[str | None, help_option("curves.png in the run's folder", "FILE")] = None
+    run: tyro.conf.Positional[Annotated[str, help_option("", "RUN")]],
+    out: Annotated[str | None, help_option("curves.png in the run's folder", "FILE")] = None,
 ) -> None:
     """Draw the curves of a run.
 

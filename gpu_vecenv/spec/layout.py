@@ -89,6 +89,15 @@ class Layout:
         _ = self.requested_scratch, self.requested_lanes, self.requested_registers  # the same
         _ = self.scalars, self.tables  # raise ParameterError if the parameters give infinite numbers
 
+    def take_numbers(self, changed: Layout) -> None:
+        """Take the parameters of another layout of this spec, and the numbers that follow from them.
+
+        Both have the same sizes, shapes and action spaces, so what was made for this layout stays valid.
+        """
+        object.__setattr__(self, "params", changed.params)
+        for name in ("scalars", "tables", "per_world", "bounds", "groups"):
+            vars(self)[name] = getattr(changed, name)
+
     @cached_property
     def role_counts(self) -> dict[str, int]:
         """Agents of each role in a world."""

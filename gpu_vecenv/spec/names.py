@@ -18,7 +18,7 @@ _KEYWORDS = frozenset(
 
 ARGUMENTS = (
     *("self", "env_spec", "num_envs", "num_worlds", "view", "device", "array", "autoreset_mode", "copy", "debug", "first_world"),
-    *("render_mode", "render_theme", "render_scale", "preset"),
+    *("render_mode", "render_theme", "render_scale", "preset", "reward"),
     *("id", "vectorization_mode", "vector_kwargs", "wrappers", "disable_env_checker"),
 )
 """Arguments of ``GpuVectorEnv``, of ``gymnasium.make_vec`` and of ``gymnasium.make``; a parameter of such a name gets none."""

@@ -49,15 +49,20 @@ with collector_paused():
     from gpu_vecenv.train.processes.join import joined
     from gpu_vecenv.train.run_folder.checkpoint import load_checkpoint, require_same_form
     from gpu_vecenv.train.run_folder.plot import plot_curves
-    from gpu_vecenv.train.run_folder.shown import Run
     from gpu_vecenv.train.runner.auto_sizes import FoundSizes, find_sizes
     from gpu_vecenv.train.runner.callbacks import Callback
+    from gpu_vecenv.train.runner.curriculum import Curriculum
     from gpu_vecenv.train.runner.evaluation import evaluate, play
     from gpu_vecenv.train.runner.export import export_policy
     from gpu_vecenv.train.runner.many import resume_many, train_many
     from gpu_vecenv.train.runner.measure import Evaluation
     from gpu_vecenv.train.runner.one_of_many import RunResult
+    from gpu_vecenv.train.runner.run import Run
+    from gpu_vecenv.train.runner.run_policy import RunPolicy
+    from gpu_vecenv.train.runner.sweep import Sweep, SweepOptions, sweep
+    from gpu_vecenv.train.runner.sweep_space import read_space
     from gpu_vecenv.train.runner.trainer import Trainer
+    from gpu_vecenv.train.runner.watch import watch
     from gpu_vecenv.train.storage.replay import Batch, Replay, replay_bytes
     from gpu_vecenv.train.storage.samples import Samples
 
@@ -71,6 +76,7 @@ __all__ = [
     "CallbackError",
     "CheckpointError",
     "ConfigError",
+    "Curriculum",
     "DDPGConfig",
     "Draw",
     "Evaluation",
@@ -95,12 +101,15 @@ __all__ = [
     "RunExistsError",
     "RunGoneError",
     "RunLockedError",
+    "RunPolicy",
     "RunResult",
     "RunsError",
     "SACConfig",
     "Samples",
     "Setup",
     "Storage",
+    "Sweep",
+    "SweepOptions",
     "TD3Config",
     "TrainConfig",
     "Trainer",
@@ -115,8 +124,11 @@ __all__ = [
     "plot_curves",
     "register_algorithm",
     "register_network",
+    "read_space",
     "replay_bytes",
     "require_same_form",
     "resume_many",
+    "sweep",
     "train_many",
+    "watch",
 ]

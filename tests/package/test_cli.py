@@ -284,7 +284,9 @@ def test_eval_plot_and_watch_work_on_a_trained_run(tmp_path, capsys):
     assert (out / "curves.png").is_file()
     assert (out / "video.mp4").is_file()
     printed = capsys.readouterr().out
-    line = r"\n  trained runners against trained taggers: [\d.]+ of 8 runners caught; random runners: [\d.]+\n"
+    number = r"[\d.]+"
+    line = f"\n  trained runners against trained taggers: {number} of 8 runners caught; random runners: {number}"
+    line += f"; flee runners: {number}\n"
     assert re.search(line, printed)
     assert f"\nNext:\n  gpu-vecenv watch {out} " in printed
     assert main(["eval", str(out), "--episodes", "2", "--policy", "runner=random"]) == 0

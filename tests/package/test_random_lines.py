@@ -52,7 +52,7 @@ def place(tmp_path, monkeypatch):
     furnish(tmp_path)
     monkeypatch.setattr("gpu_vecenv.train.runner.trainer.Trainer.launch", stop)
     monkeypatch.setattr("gpu_vecenv.train.runner.evaluation.measure", stop)
-    monkeypatch.setattr("gpu_vecenv.cli.watch.write_video", stop)
+    monkeypatch.setattr("gpu_vecenv.train.runner.watch.write_video", stop)
     monkeypatch.setattr("gpu_vecenv.cli.bench.measure_floors", stop)
     monkeypatch.setattr("gpu_vecenv.cli.doctor.doctor", lambda: 1)
 

@@ -155,7 +155,10 @@ eval run --seed -1 | seed: expected an integer from 0 to 2**64 - 1, got -1
 eval run --seed 18446744073709551616 | seed: expected an integer from 0 to 2**64 - 1, got 18446744073709551616
 eval run --device tpu | got 'tpu'
 eval run --policy agent | --policy: expected KEY=VALUE, got 'agent'
-eval run --policy agent= | expected a non-empty policy name
+eval run --policy agent= | who acts for 'agent': expected a name, FOLDER
+eval | expected a run, a TrainConfig, or policies of runs
+watch --out film.gif | expected a run, a TrainConfig, or policies of runs
+watch | out: expected a video to write
 eval run --policy tagger=random | a range of one such as agent[0:1], got 'tagger'
 eval run --policy agent=other | expected a policy named 'other', got policies ['agent']
 eval run --threads 0 | threads: expected an integer from 1 to 1024, got 0
@@ -254,19 +257,17 @@ train WarpTag-v0 --wrong
 train WarpTag-v0 --num-envs
 train WarpTag-v0 --num-envs 1.5
 train WarpTag-v0 --num-envs many
-train WarpTag-v0 --total-steps 1e6
+train WarpTag-v0 --total-steps 1.5
 train WarpTag-v0 --seed 1.5
 train WarpTag-v0 --out
 train WarpTag-v0 --resume yes
 train WarpTag-v0 --checkpoint-interval often
 train WarpTag-v0 --threads two
-eval
 eval run other
 eval run --episodes some
 eval run --deterministic maybe
 plot
 plot run --wrong
-watch
 watch run --fps fast
 watch run --worlds 1.5
 watch run --max-frames none

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import gpu_vecenv  # noqa: F401  (registers the env ids)
-from gpu_vecenv.cli import compare
-from gpu_vecenv.cli.watch import stacked, watch
+from gpu_vecenv.cli.watch import watch
 from gpu_vecenv.envs.cartpole.render import Renderer as CartPoleRenderer
 from gpu_vecenv.envs.tag.render import Renderer as TagRenderer
 from gpu_vecenv.errors import ParameterError
@@ -16,7 +15,9 @@ from gpu_vecenv.render.worlds import tile
 from gpu_vecenv.train.config import TrainConfig, resolve
 from gpu_vecenv.train.errors import CheckpointError, ConfigError
 from gpu_vecenv.train.run_folder.checkpoint import checkpoint_path
+from gpu_vecenv.train.runner import beside_random as compare
 from gpu_vecenv.train.runner.trainer import Trainer
+from gpu_vecenv.train.runner.watch import stacked
 
 TAG = {"num_taggers": 2, "num_runners": 3, "episode_length": 12, "tagging_distance": 0.0, "use_full_observation": True}
 RANDOM = ("tagger=random", "runner=random")

@@ -25,6 +25,7 @@ class TagStandIn(gymnasium.vector.VectorEnv):
     """Two catchers and three runners a world, with MultiDiscrete([3, 2]) actions."""
 
     metadata = {"autoreset_mode": gymnasium.vector.AutoresetMode.SAME_STEP}
+    changed_params = {}
 
     def __init__(self, num_envs=1, num_worlds=2, autoreset_mode="same_step", **unused):
         self.num_worlds, self.num_agents, self.device = num_worlds, 5, "cpu"
@@ -46,6 +47,9 @@ class TagStandIn(gymnasium.vector.VectorEnv):
         self.worlds = SimpleNamespace(state=SimpleNamespace(fields=fields), outputs=self)
         self.autoreset_mode = autoreset_mode
         self.rollout, self.slot, self.pool = None, 0, {}
+
+    def set_params(self, **params):
+        assert not params
 
     def bind(self, **slabs):
         self.rollout, self.slot = slabs, 0

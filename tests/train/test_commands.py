@@ -10,6 +10,7 @@ import pytest
 import tyro
 
 from gpu_vecenv.cli import train as commands
+from gpu_vecenv.cli.evaluation import eval_run
 from gpu_vecenv.cli.main import main
 from gpu_vecenv.cli.watch import watch
 from gpu_vecenv.errors import DeviceError
@@ -53,7 +54,7 @@ def test_a_run_can_be_resumed_evaluated_and_plotted(tmp_path, capsys):
     assert config.ppo.entropy_coef == 0.0
 
     capsys.readouterr()
-    run(commands.eval_run, f"{out} --episodes 3 --device cpu --policy agent=random")
+    run(eval_run, f"{out} --episodes 3 --device cpu --policy agent=random")
     assert "3 episodes of" in capsys.readouterr().out
     run(commands.plot, f"{out} --out {tmp_path}/other.png")
     assert (tmp_path / "other.png").exists()
@@ -76,7 +77,7 @@ def test_an_env_by_role_is_trained_and_evaluated(tmp_path, capsys):
     assert "return/workers" in read_metrics(tmp_path / "run")[-1]
     run(commands.train, f"role_envs:Town-v0 --out {tmp_path}/run --resume --total-steps 60")
     capsys.readouterr()
-    run(commands.eval_run, f"{tmp_path}/run --episodes 3 --device cpu --modules role_envs --policy citizen=random")
+    run(eval_run, f"{tmp_path}/run --episodes 3 --device cpu --modules role_envs --policy citizen=random")
     assert re.match(r"3 episodes of 8\.0 steps\ncitizen: return .*\nmayor: return ", capsys.readouterr().out)
 
 
@@ -305,17 +306,17 @@ def harvest(tmp_path, monkeypatch):
 
 
 def test_a_checkpoint_imports_no_module(harvest):
-    for use in (Trainer.resume, lambda run: commands.eval_run(str(run)), lambda run: watch(str(run))):
+    for use in (Trainer.resume, lambda run: eval_run(str(run)), lambda run: watch(str(run))):
         with pytest.raises(CheckpointError, match="'harvest:Harvest-v0' needs the module 'harvest', and a file must"):
             use(harvest)
     assert "harvest" not in sys.modules
 
 
 def test_a_caller_names_the_module_of_a_run(harvest, capsys):
-    run(commands.eval_run, f"{harvest} --episodes 2 --modules harvest")
+    run(eval_run, f"{harvest} --episodes 2 --modules harvest")
     assert "2 episodes of" in capsys.readouterr().out
     with pytest.raises(ConfigError, match="expected a module that can be imported, got 'nowhere'"):
-        run(commands.eval_run, f"{harvest} --modules nowhere")
+        run(eval_run, f"{harvest} --modules nowhere")
     Trainer.resume(harvest, quiet=True)
 
 
@@ -334,7 +335,7 @@ def test_a_module_whose_id_is_registered_is_not_imported(harvest):
 def test_a_run_whose_episodes_never_end_is_complete(tmp_path, capsys, monkeypatch):
     """Matches and videos stop at a bound, and the commands say so."""
     monkeypatch.setattr("gpu_vecenv.train.runner.measure.MAX_STEPS", 20)
-    monkeypatch.setattr("gpu_vecenv.cli.watch.FRAMES_WITHOUT_END", 3)
+    monkeypatch.setattr("gpu_vecenv.train.runner.watch.FRAMES_WITHOUT_END", 3)
     line = f"train WarpPendulum-v1 --env max_episode_steps=0 --num-envs 4 --total-steps 32 --ppo num_steps=8 --out {tmp_path}/run"
     assert main([*line.split(), "--device", "cpu"]) == 0
     printed = capsys.readouterr().out

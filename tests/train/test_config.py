@@ -33,7 +33,7 @@ OTHER = {
     "evaluation_interval": 4, "evaluation_episodes": 5, "stop_at": 1e16, "patience": 6, "best_of": "runner",
     "keep_checkpoints": 7, "wandb": "yes",
     "network": NetworkConfig((5, 6), "relu", False, -0.5, True, "lstm", 7, ("a", "b"), "team", True),
-    "kernels": "torch", "graph": False, "precision": "tf32", "shards": 3,
+    "kernels": "torch", "graph": False, "precision": "tf32", "shards": 3, "reward": "team",
     "algorithm": "mine", "algorithms": {"mine": {"rate": 0.5, "normalize_observations": True}},
     "policies": {"on": PolicyConfig("mine", {"gamma": 0.1}, {"hidden_sizes": [2]}, "cnn", {"mine": {"rate": 0.1}})},
     "ppo": PPOConfig(

@@ -15,7 +15,7 @@ from gymnasium.spaces import Box, Discrete
 from ways import WAYS
 
 from gpu_vecenv import TIME_LIMIT, EnvSpec, EpisodeStatistics, Field, Metric, Role, TransformReward
-from gpu_vecenv.cli import train as commands
+from gpu_vecenv.cli.evaluation import eval_run
 from gpu_vecenv.cli.learned import learned_lines
 from gpu_vecenv.train import NetworkConfig, PPOConfig, TrainConfig, Trainer, evaluate
 from gpu_vecenv.train.fused.act import FusedPolicy
@@ -232,7 +232,7 @@ def test_the_command_prints_each_metric_with_its_unit(tmp_path, capsys):
     trainer = Trainer(options("Grove-v0", out=str(tmp_path)), quiet=True)
     trainer.train(1)
     trainer.close()
-    tyro.cli(commands.eval_run, args=[str(tmp_path), "--episodes", "3", "--seed", "4", "--device", "cpu"])
+    tyro.cli(eval_run, args=[str(tmp_path), "--episodes", "3", "--seed", "4", "--device", "cpu"])
     means = evaluate(tmp_path, 3, seed=4, device="cpu").mean_metrics
     lines = capsys.readouterr().out.splitlines()
     assert f"eaten: {means['eaten']:.6g} apples" in lines and f"most_frozen: {means['most_frozen']:.6g} agents" in lines
@@ -245,7 +245,7 @@ def test_a_metric_without_a_record_or_a_unit_is_printed_as_such(tmp_path, capsys
     evaluate_with = ["--episodes", "1", "--device", "cpu", "--seed"]
     found = set()
     for seed in range(5):
-        tyro.cli(commands.eval_run, args=[str(tmp_path), *evaluate_with, str(seed)])
+        tyro.cli(eval_run, args=[str(tmp_path), *evaluate_with, str(seed)])
         lines = capsys.readouterr().out.splitlines()
         assert lines[-2].startswith("mean_x: ") and lines[-2].split()[-1] == lines[-2].split()[1]
         found.add(lines[-1] == "below: never recorded")

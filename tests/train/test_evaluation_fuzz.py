@@ -30,7 +30,7 @@ UNREAD = {
     "num_envs": 3, "total_steps": 50, "out": "folder", "checkpoint_interval": 2, "frozen": ("red",), "ppo": PPOConfig(),
     "schedule_steps": 7, "stagger_starts": True, "evaluation_interval": 2, "evaluation_episodes": 9, "stop_at": 1.0,
     "patience": 2, "best_of": "red", "keep_checkpoints": 5, "wandb": "project",
-    "kernels": "torch", "graph": False, "precision": "tf32", "shards": 2, "auto_sizes": AutoSizes(),
+    "kernels": "torch", "graph": False, "precision": "tf32", "shards": 2, "auto_sizes": AutoSizes(), "reward": "team",
     "algorithm": "mine", "algorithms": {"mine": {"rate": 0.5, "normalize_observations": True}},
 }  # fmt: skip
 """Options of a run that change nothing in an evaluation, with values that a run takes."""

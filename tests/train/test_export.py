@@ -213,7 +213,7 @@ def test_the_policy_is_not_changed(tmp_path):
 
 def test_onnx_without_onnxscript_raises_an_error_that_names_it(tmp_path, monkeypatch):
     monkeypatch.setattr(export.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(MissingExtraError, match="pip install onnxscript"):
+    with pytest.raises(MissingExtraError, match="pip install .gpu-vecenv.export"):
         write_policy(policy_of(ACTIONS[0]), tmp_path / "policy.onnx")
 
 

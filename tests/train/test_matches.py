@@ -147,7 +147,7 @@ def test_next_commands_import_what_the_run_needs(drawn, config):
 def test_next_commands_are_accepted(drawn, config, monkeypatch):
     config = resolve(dataclasses.replace(config, env_id="WarpTag-v0", out="a folder/it's"))
     called = []
-    for name in ("train.train", "train.eval_run", "watch.watch"):
+    for name in ("train.train", "evaluation.eval_run", "watch.watch"):
         module, function = name.split(".")
         original = getattr(importlib.import_module(f"gpu_vecenv.cli.{module}"), function)
         monkeypatch.setattr(f"gpu_vecenv.cli.{name}", _recorded(original, called))

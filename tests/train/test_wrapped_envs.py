@@ -16,6 +16,7 @@ from gymnasium.wrappers import vector as gymnasium_wrappers
 
 import gpu_vecenv
 from gpu_vecenv.cli import train as commands
+from gpu_vecenv.cli.evaluation import eval_run
 from gpu_vecenv.errors import ArrayTypeError, ShapeError
 from gpu_vecenv.train import CheckpointError, ConfigError, NetworkConfig, PPOConfig, TrainConfig, Trainer, evaluate, play
 from gpu_vecenv.train.run_folder.checkpoint import load_checkpoint
@@ -216,7 +217,7 @@ def test_commands_train_show_and_evaluate_an_id_with_wrappers_of_a_module(tmp_pa
     tyro.cli(commands.train, args=f"swing:Swing-v0 --out {out} {small} --total-steps 64 --env max_episode_steps=4".split())
     assert (out / "video.mp4").exists() and (out / "curves.png").exists()
     assert [line["steps"] for line in read_metrics(out)] == [32, 64]
-    tyro.cli(commands.eval_run, args=f"{out} --episodes 3 --device cpu".split())
+    tyro.cli(eval_run, args=f"{out} --episodes 3 --device cpu".split())
     assert "3 episodes of" in capsys.readouterr().out
     del gymnasium.registry["Swing-v0"], sys.modules["swing"]
 

@@ -152,12 +152,22 @@ def _plain(value: object, depth: int) -> Any:
     return value
 
 
+NAMES_ELSEWHERE = {
+    "lr": "learning_rate", "epochs": "num_epochs", "n_epochs": "num_epochs", "minibatches": "num_minibatches",
+    "n_steps": "num_steps", "ent_coef": "entropy_coef", "vf_coef": "value_coef", "clip": "clip_coef", "clip_range": "clip_coef",
+    "lam": "gae_lambda", "lmbda": "gae_lambda", "total_timesteps": "total_steps", "timesteps": "total_steps",
+    "n_envs": "num_envs", "num_worlds": "num_envs", "hidden": "hidden_sizes", "net_arch": "hidden_sizes",
+}  # fmt: skip
+"""Names of other libraries, and the options that mean the same here."""
+
+
 def require_known(kind: str, names: Iterable[object], known: Iterable[str]) -> None:
     """Raise ConfigError for a name that is not known; the error names the closest known one."""
     known = list(known)
     for name in names:
         if name not in known:
             close = difflib.get_close_matches(name, known, n=1) if isinstance(name, str) else []
+            close = [NAMES_ELSEWHERE[name]] if isinstance(name, str) and NAMES_ELSEWHERE.get(name) in known else close
             hint = f". Did you mean {close[0]!r}?" if close else ""
             raise ConfigError(f"{kind} option: expected one of {', '.join(known)}, got {abbreviated(name)}{hint}")
 

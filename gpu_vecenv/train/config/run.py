@@ -87,9 +87,9 @@ class TrainConfig:
     load_policies: dict[str, str] = field(default_factory=dict)
     """Policy name to a checkpoint file; the policy starts with the weights that the file holds under the same name."""
     ppo: PPOConfig | None = None
-    """Hyperparameters of the update."""
+    """Hyperparameters of the update; also a dict of some of them, and others are those of the preset."""
     network: NetworkConfig | None = None
-    """Shape of the networks."""
+    """Shape of the networks; also a dict of some fields, and others are those of the preset."""
     threads: int = 1
     """CPU threads of torch in training, evaluation and play; the process's own number is restored afterwards.
 
@@ -145,11 +145,15 @@ class TrainConfig:
 
     A run in one process with ``shards=4`` has the minibatches of one in four processes.
     """
+    reward: Literal["agent", "team"] = "agent"
+    """Reward that policies learn from: the agent's own, or the mean of all agents of its role. Returns are those of the env's own
+    rewards."""
     executor: InitVar[Any] = None
 
     def __post_init__(self, executor: object) -> None:
         """Check types and ranges; ``executor`` is a former option."""
         refuse_former({} if executor is None else {"executor": executor})
+        self._take_fields()
         check_fields(self, _CHECKS)
         object.__setattr__(self, "frozen", tuple(self.frozen))
         object.__setattr__(self, "env_kwargs", plain("env_kwargs", self.env_kwargs))
@@ -163,6 +167,21 @@ class TrainConfig:
         object.__setattr__(self, "algorithms", checked)
         for name in self.policies:
             self.options_of(name), self.network_of(name)
+
+    def _take_fields(self) -> None:
+        """Build ``ppo`` and ``network`` if they are given as fields by name; other fields are those of the preset.
+
+        Raises:
+            ConfigError: a field is unknown or out of range.
+        """
+        if not any(isinstance(given, Mapping) for given in (self.ppo, self.network)) or not _is_env_id(self.env_id):
+            return
+        import_env(self.env_id)
+        preset = preset_of(self.env_id)
+        usual = {"ppo": preset.ppo, "network": preset.of(self.algorithm).network or NetworkConfig()}
+        for name, config in usual.items():
+            if isinstance(given := getattr(self, name), Mapping):
+                object.__setattr__(self, name, from_options(type(config), {**vars(config), **given}))
 
     def settings_of(self, policy: str) -> PolicyConfig:
         """Return the settings of a policy that differ from the run's."""
@@ -409,6 +428,7 @@ _CHECKS: Mapping[str, Check] = {
     "algorithms": OPTIONS,
     "kernels": one_of("auto", "torch", "fused"),
     "graph": FLAG.or_none(),
+    "reward": one_of("agent", "team"),
     "precision": one_of("float32", "tf32", "bfloat16", "float16"),
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import importlib.util
 import io
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,8 @@ from gpu_vecenv.train.policies.contract import Inputs, Observation, Policy
 from gpu_vecenv.train.policies.distributions import Categorical
 from gpu_vecenv.train.policies.q_policy import QPolicy
 
-SUFFIXES = (".pt2", ".onnx")
-"""Endings of exported files: a program of torch.export, and an ONNX model."""
+SUFFIXES = (".pt2", ".onnx", ".pt")
+"""Endings of exported files: a program of torch.export, an ONNX model, and a TorchScript program."""
 
 
 def write_policy(policy: Policy, path: str | Path) -> Path:
@@ -59,24 +60,26 @@ def write_policy(policy: Policy, path: str | Path) -> Path:
 
     Args:
         policy: an ``ActorCritic`` or an ``ActorPolicy``; it is not changed.
-        path: file to write, ``.pt2`` for ``torch.export.load()``, ``.onnx`` for an ONNX runtime. An earlier file is replaced when
-            the new one is complete.
+        path: file to write, ``.pt2`` for ``torch.export.load()``, ``.onnx`` for an ONNX runtime, ``.pt`` for
+            ``torch.jit.load()``, which C++ has, too. An earlier file is replaced when the new one is complete.
 
     Returns:
         The path.
 
     Raises:
         ConfigError: another ending, a policy that does not learn, or a network that torch cannot export.
-        MissingExtraError: onnxscript is not installed, which torch needs for ONNX.
+        MissingExtraError: onnx or onnxscript is not installed, which torch needs for ONNX.
         OSError: the file cannot be written.
     """
     path = Path(path)
     if path.suffix not in SUFFIXES:
-        raise ConfigError(f"export: expected a file that ends with {' or '.join(SUFFIXES)}, got {path}")
+        raise ConfigError(f"export: expected a file that ends with {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}, got {path}")
     if not isinstance(policy, ActorCritic | ActorPolicy):
         raise ConfigError(f"export: expected a policy with a network, got {type(policy).__name__}")
-    if path.suffix == ".onnx" and importlib.util.find_spec("onnxscript") is None:
-        raise MissingExtraError("export: a file that ends with .onnx needs onnxscript: pip install onnxscript")
+    missing = [name for name in ("onnx", "onnxscript") if path.suffix == ".onnx" and importlib.util.find_spec(name) is None]
+    if missing:
+        needs = " and ".join(missing)
+        raise MissingExtraError(f'export: a file that ends with .onnx needs {needs}: pip install "gpu-vecenv[export]"')
     policy = copy.deepcopy(policy).cpu().eval()
     if isinstance(policy, ActorCritic):
         policy.checks_results = False  # torch.export cannot trace the check
@@ -90,8 +93,12 @@ def write_policy(policy: Policy, path: str | Path) -> Path:
         named["state"] = torch.zeros(*_rows_of(inputs), *policy.state_shape, dtype=torch.float32, device="cpu")
     program = _Rows(policy) if "obs" in inputs else _Worlds(policy)
     try:
-        exported = torch.export.export(program, tuple(inputs.values()), named, dynamic_shapes=_any_batch({**inputs, **named}))
-        content = _pt2(exported) if path.suffix == ".pt2" else _onnx(exported, [*inputs, *named], program.output_names)
+        if path.suffix == ".pt":
+            content = _torchscript(program, {**inputs, **named})
+        else:
+            shapes = _any_batch({**inputs, **named})
+            exported = torch.export.export(program, tuple(inputs.values()), named, dynamic_shapes=shapes)
+            content = _pt2(exported) if path.suffix == ".pt2" else _onnx(exported, [*inputs, *named], program.output_names)
     except Exception as error:  # torch raises errors of many types for a network with data-dependent Python code
         raise ConfigError(f"export: expected a network that torch can export, got {type(error).__name__}: {error}") from error
     with atomic_file(path) as partial:
@@ -185,6 +192,36 @@ def _pt2(exported: torch.export.ExportedProgram) -> bytes:
     file = io.BytesIO()
     torch.export.save(exported, file)
     return file.getvalue()
+
+
+def _torchscript(program: _Program, inputs: dict[str, Tensor]) -> bytes:
+    """Return a TorchScript program, which is checked with another number of samples than it was traced with.
+
+    Raises:
+        RuntimeError: it depends on the number of samples.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch says that TorchScript is in maintenance, and that shapes become constants
+        traced = torch.jit.trace(program.eval(), example_kwarg_inputs=inputs, check_trace=False)
+        for count in (1, 3):
+            resized = {name: x[torch.arange(count, device="cpu") % len(x)] for name, x in inputs.items()}
+            for got, expected in zip(traced(**resized), program(**resized), strict=True):
+                if got.shape != expected.shape or not torch.equal(got, expected):
+                    raise RuntimeError(f"the traced program gives other results for {count} samples")
+        file = io.BytesIO()
+        torch.jit.save(traced, file)
+    return file.getvalue()
+
+
+def form_text(path: str | Path, policy: ActorCritic | ActorPolicy) -> str:
+    """Return in words what an exported file takes and returns, and for how many samples at a time."""
+    group = policy.group
+    rows, takes = (_Rows, ["obs (B, ...)"]) if group.shared is None else (_Worlds, ["shared (B, S)", "own (B, a, P)"])
+    takes += ["mask"] if group.masked else []
+    takes += [] if policy.ids is None else ["agent"]
+    takes += [] if policy.state_shape is None else ["state"]
+    names = rows(policy).output_names
+    return f"{Path(path).name} takes {', '.join(takes)} and returns {', '.join(names)}, for any number B of samples at a time"
 
 
 def _onnx(exported: torch.export.ExportedProgram, input_names: list[str], output_names: list[str]) -> bytes:

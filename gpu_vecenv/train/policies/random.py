@@ -10,11 +10,12 @@ from torch import Tensor
 from gpu_vecenv.spec.roles import Group
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.policies.actor_critic import require_actions
-from gpu_vecenv.train.policies.contract import Draw, Evaluated, Inputs, Policy
+from gpu_vecenv.train.policies.contract import Draw, Inputs
 from gpu_vecenv.train.policies.draw import draw_choices, draw_uniform
+from gpu_vecenv.train.policies.fixed import FixedPolicy
 
 
-class RandomPolicy(Policy):
+class RandomPolicy(FixedPolicy):
     """Uniform random actions, for opponents and baselines; never trained."""
 
     low: Tensor
@@ -50,13 +51,3 @@ class RandomPolicy(Policy):
         logits = zeros.unsqueeze(-1).expand(*zeros.shape, sum(self.choices))
         action = draw_choices(logits, self.choices, draw, inputs.mask, self.masked).action
         return action.squeeze(-1) if self.discrete else action, zeros
-
-    def evaluate(self, inputs: Inputs, action: Tensor) -> Evaluated:
-        """Return zeros: the policy is never trained."""
-        zeros = self.value(inputs)
-        return Evaluated(zeros, zeros, zeros)
-
-    def value(self, inputs: Inputs) -> Tensor:
-        """Return zeros: the policy is never trained."""
-        obs = inputs.obs
-        return obs.new_zeros(obs.shape[:1]) if isinstance(obs, Tensor) else obs["own"].new_zeros(obs["own"].shape[:2])

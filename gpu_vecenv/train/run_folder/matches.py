@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,12 @@ class Match:
     """Role to the agents of a world that left before the end."""
     mean_metrics: dict[str, float] = field(default_factory=dict)
     """Metric of the env to its mean; NaN, in the file null, if it was never recorded. Files of older versions have none."""
+    scripted: dict[str, str] = field(default_factory=dict)
+    """Role to the scripted policy that acted in place of one that learns. Files of older versions have none."""
+
+    def has(self, random: Collection[str]) -> bool:
+        """True if these roles acted at random, and all others as in training."""
+        return set(self.random) == set(random) and not self.scripted
 
 
 @dataclass(frozen=True)
@@ -60,17 +66,21 @@ class Matches:
     matches: list[Match]
     def match(self, *random: str) -> Match:
         """Return the match in which these roles acted at random."""
-        return next(match for match in self.matches if set(match.random) == set(random))
+        return next(match for match in self.matches if match.has(random))
+
+    def scripted(self, role: str) -> list[tuple[str, Match]]:
+        """Return the scripted policies of a role by name, each with its match against the others as in training."""
+        return [(match.scripted[role], match) for match in self.matches if role in match.scripted]
 
     def metric(self, name: str, *random: str) -> float | None:
         """Return the mean of a metric in a match; None without such a match, or if it was never recorded."""
-        mean = next((match.mean_metrics.get(name) for match in self.matches if set(match.random) == set(random)), None)
+        mean = next((match.mean_metrics.get(name) for match in self.matches if match.has(random)), None)
         return None if mean is None or math.isnan(mean) else mean
 
     def baseline(self, policy: str, *random: str) -> float | None:
         """Return the mean return of the agents of a policy in a match; None if there are none, or without such a match."""
         counts = {name: role.count for name, role in self.roles.items() if policy in role.policies}
-        played = next((match.mean_return for match in self.matches if set(match.random) == set(random)), None)
+        played = next((match.mean_return for match in self.matches if match.has(random)), None)
         if not counts or played is None:
             return None
         mean = sum(count * played[name] for name, count in counts.items()) / sum(counts.values())

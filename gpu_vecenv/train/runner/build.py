@@ -20,6 +20,7 @@ from gpu_vecenv.train.config import TrainConfig
 from gpu_vecenv.train.errors import CheckpointError, ConfigError
 from gpu_vecenv.train.policies.contract import Policy
 from gpu_vecenv.train.run_folder.checkpoint import load_checkpoint, require_same_form
+from gpu_vecenv.train.run_folder.source import PolicySource
 from gpu_vecenv.train.runner.wrappers import through_wrappers
 
 if TYPE_CHECKING:
@@ -69,9 +70,9 @@ def make_env(
         **({"first_world": first_world} if first_world else {}),
     }
     try:
-        env = _make_vec(config.env_id, config.env_kwargs, options)
+        env = make_wrapped(config.env_id, config.env_kwargs, options)
     except RoleSpacesError:
-        env = _make_vec(config.env_id, config.env_kwargs, options | {"view": "worlds"})
+        env = make_wrapped(config.env_id, config.env_kwargs, options | {"view": "worlds"})
     with close_on_error(env):
         return through_wrappers(env, config.env_id)
 
@@ -90,10 +91,10 @@ def make_vec(env_id: str, env_kwargs: Mapping[str, Any], options: Mapping[str, A
     Raises:
         ConfigError: the id is unknown or makes no ``GpuVectorEnv``, or ``env_kwargs`` holds an argument of ``make_vec``.
     """
-    return cast("GpuVectorEnv", _make_vec(env_id, env_kwargs, options).unwrapped)
+    return cast("GpuVectorEnv", make_wrapped(env_id, env_kwargs, options).unwrapped)
 
 
-def _make_vec(env_id: str, env_kwargs: Mapping[str, Any], options: Mapping[str, Any]) -> VectorEnv:
+def make_wrapped(env_id: str, env_kwargs: Mapping[str, Any], options: Mapping[str, Any]) -> VectorEnv:
     """Return the env of ``make_vec()`` inside all its wrappers."""
     reserved = [name for name in env_kwargs if name in {*options, *RESERVED_KEYWORDS}]
     if reserved:
@@ -152,20 +153,27 @@ def load_policy(policies: dict[str, Policy], name: str, path: str | Path, acts_o
     Args:
         policies: policies by name.
         name: the policy.
-        path: the checkpoint.
+        path: the checkpoint, or text that names a policy in it, see ``PolicySource``; by default the policy of this name.
         acts_only: its values are not read. A critic whose inputs have another size is left out, because the number of agents may
             differ from that in training.
 
     Raises:
         ConfigError: ``policies`` holds no such policy.
-        CheckpointError: the checkpoint holds no such policy, or one of another shape.
+        CheckpointError: the checkpoint holds no such policy, one of another shape, or one that was a function.
     """
     if name not in policies:
         raise ConfigError(f"load_policies: expected policies out of {list(policies)}, got {name!r}")
-    saved = load_checkpoint(path)["policies"]
-    if name not in saved:
-        raise CheckpointError(f"{path}: expected a policy named {name!r}, got policies {list(saved)}")
-    expected, state = policies[name].state_dict(), saved[name]
+    source = PolicySource.of(path)
+    saved = load_checkpoint(source.run if source.which == "newest" else source.file)["policies"]
+    saved_name = source.policy or name
+    if saved_name not in saved:
+        raise CheckpointError(f"{path}: expected a policy named {saved_name!r}, got policies {list(saved)}")
+    expected, state = policies[name].state_dict(), saved[saved_name]
+    if state == {} and expected:
+        raise CheckpointError(
+            f"{path}: expected the weights of the policy {name!r}, which acted by a function in that run; give the function "
+            "again by opponents, or another policy for its role"
+        )
     if acts_only and isinstance(state, dict):
         of_critic = policies[name].critic_state().items()
         resized = {key: x for key, x in of_critic if getattr(state.get(key), "shape", x.shape) != x.shape}

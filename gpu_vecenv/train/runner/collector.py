@@ -40,6 +40,7 @@ class Collector:
         policies: Mapping[str, Actor],
         rows: Mapping[str, PolicyRows],
         whole: Callable[[], None] | None = None,
+        shaping: Callable[[int], None] | None = None,
     ):
         """Bind the env to the rollout; call ``reset()`` before the first ``collect()``.
 
@@ -49,8 +50,9 @@ class Collector:
             policies: what chooses actions, by the name of the policy.
             rows: rows that each policy acts for.
             whole: fills all slots at once, as the actors would step by step.
+            shaping: changes the rewards of a step in the rollout; None: they are the env's own.
         """
-        self.env, self.rollout, self.whole = env, rollout, whole
+        self.env, self.rollout, self.whole, self.shaping = env, rollout, whole, shaping
         self.step_views = [
             (policies[name], policy_rows.step_views(span, env))
             for name, policy_rows in rows.items()
@@ -113,6 +115,8 @@ class Collector:
                 views = step_views[t]
                 views.store(*policy.act(views.inputs(), views.draw, deterministic))
             self.env.step(self.actions[t])
+            if self.shaping is not None:
+                self.shaping(t)
             if self.rollout.alive_next is not None and self.alive is not None:
                 self.rollout.alive_next[t] = self.alive
             for states in self._states.values():

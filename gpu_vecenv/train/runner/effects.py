@@ -59,7 +59,8 @@ def require_effects(config: TrainConfig) -> None:
         settings = config.policies.get(name)
         if settings is None:
             continue
-        learning = ["algorithm"] * (settings.algorithm not in (None, config.algorithm))
+        # The algorithm of a policy that another run learned says how its network acts.
+        learning = ["algorithm"] * (settings.algorithm not in (None, config.algorithm) and name not in config.load_policies)
         learning += [f"{group}.{field}" for group, fields in settings.groups().items() for field in fields]
         learning = [field for field in learning if not field.endswith(".normalize_observations")]  # it is a part of the network
         if learning:

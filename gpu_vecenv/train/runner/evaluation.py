@@ -9,19 +9,23 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from gpu_vecenv.train.config import ResolvedConfig, TrainConfig, resolve, resolve_new
-from gpu_vecenv.train.config.checks import LONG_COUNT, Check, checked, integer, require, require_known
+from gpu_vecenv.train.config.checks import COUNT, LONG_COUNT, Check, checked, integer, require, require_known
 from gpu_vecenv.train.errors import ConfigError, UnfinishedError
+from gpu_vecenv.train.policies.function import Function
 from gpu_vecenv.train.run_folder.checkpoint import checkpoint_in_errors, load_checkpoint, saved_config
 from gpu_vecenv.train.run_folder.progress import Progress
+from gpu_vecenv.train.run_folder.source import FORM
 from gpu_vecenv.train.runner.build import make_env
 from gpu_vecenv.train.runner.measure import LONGER, Evaluation, measure, most_steps, piece_steps, step_limit, too_long
+from gpu_vecenv.train.runner.opponents import Opponent, cast, first_run
 from gpu_vecenv.train.runner.players import Players
 from gpu_vecenv.train.runner.torch_settings import torch_threads
+from gpu_vecenv.train.storage.policy_map import role_of
 from gpu_vecenv.vector.outputs.views import MAX_WORLDS
 
 if TYPE_CHECKING:
@@ -39,24 +43,71 @@ def evaluation_seed(seed: int) -> int:
     return int.from_bytes(hashlib.sha256(f"evaluation/{seed}".encode()).digest()[:8], "little")
 
 
-def _setup(target: str | Path | TrainConfig, changes: Mapping[str, Any]) -> tuple[ResolvedConfig, str | Path | None]:
-    """Return resolved options, and ``target`` if it is a checkpoint or a run's folder; None for a config.
+class Game(NamedTuple):
+    """Who plays in which env."""
+
+    config: ResolvedConfig
+    """Options of the env and of all policies."""
+    checkpoint: str | Path | None
+    """File or folder with the weights of the policies that are not in ``load_policies``; None: they have their first ones."""
+    policy_map: dict[str, str]
+    """Role to policy name, for roles with another policy than in ``config``."""
+    functions: dict[str, Function]
+    """Policy name to its function."""
+
+    def players(self, env: GpuVectorEnv, all_loaded: bool, num_steps: int = 1) -> Players:
+        """Return the policies, bound to an env; see ``Players.loaded()``."""
+        return Players.loaded(env, self.config, self.checkpoint, self.policy_map, all_loaded, num_steps, self.functions)
+
+
+def game_of(
+    target: str | Path | TrainConfig | None,
+    policy_map: Mapping[str, str] | None,
+    opponents: Mapping[str, Opponent] | None,
+    changes: Mapping[str, Any],
+) -> Game:
+    """Return who plays, by the arguments of ``evaluate()``.
 
     Raises:
-        ConfigError: a change is none of ``OPTIONS``, or is out of range; ``target`` is none of the three.
-        CheckpointError: the checkpoint is unusable.
+        ConfigError: a change is none of ``OPTIONS``, or is out of range; ``target`` is something else.
+        CheckpointError: a checkpoint is unusable.
     """
     require_known("evaluation", changes, OPTIONS)
+    checked("policy_map", policy_map, MAPPING)
+    checked("opponents", opponents, MAPPING)
+    both = sorted({*(policy_map or {})} & {*(opponents or {})})
+    require(not both, "opponents", "roles that policy_map does not name", both)
+    acting: dict[str, Opponent] = {**(policy_map or {}), **(opponents or {})}
+    config, checkpoint = _run_of(target, acting, changes)
+    trained = config.policy_map
+    if trained is None:  # each role has the policy of its name
+        trained = {role_of(key): role_of(key) for key in acting}
+    present = cast(config, acting, trained)
+    return Game(resolve(present.config), checkpoint, present.policy_map, present.functions)
+
+
+def _run_of(
+    target: str | Path | TrainConfig | None, acting: Mapping[str, Opponent], changes: Mapping[str, Any]
+) -> tuple[ResolvedConfig, str | Path | None]:
+    """Return resolved options, and ``target`` if it is a checkpoint or a run's folder; None for a config, or without a target."""
     if isinstance(target, TrainConfig):
         return resolve_new(dataclasses.replace(target, **changes)), None
-    require(isinstance(target, str | os.PathLike), "target", "a checkpoint file, the folder of a run or a TrainConfig", target)
-    config = saved_config(target, load_checkpoint(target))
     # A run may be evaluated on another device than it was trained on, and its policies have learned since they were loaded.
-    return resolve(dataclasses.replace(config, **{"device": "auto", "load_policies": {}, **changes})), target
+    options = {"device": "auto", "load_policies": {}, **changes}
+    if target is None:
+        source = first_run(acting)
+        if source is None:
+            raise ConfigError(f"target: expected a run, a TrainConfig, or policies of runs as {FORM}, got neither")
+        config = saved_config(source.run, load_checkpoint(source.file))
+        return resolve(dataclasses.replace(config, **options, policy_map={}, policies={}, frozen=())), None
+    expected = "a checkpoint file, the folder of a run, a TrainConfig or None"
+    require(isinstance(target, str | os.PathLike), "target", expected, target)
+    config = saved_config(target, load_checkpoint(target))
+    return resolve(dataclasses.replace(config, **options)), target
 
 
 def evaluate(
-    target: str | Path | TrainConfig,
+    target: str | Path | TrainConfig | None,
     episodes: int = 64,
     policy_map: Mapping[str, str] | None = None,
     deterministic: bool = False,
@@ -69,15 +120,19 @@ def evaluate(
 
     Args:
         target: a checkpoint file, a run's folder, or a config. With a config, policies have their initial weights, or those of
-            its ``load_policies``.
+            its ``load_policies``. None: ``policy_map`` and ``opponents`` name all roles, and the env is that of the first run
+            among them.
         episodes: number of worlds.
-        policy_map: role to policy name, for roles with another policy than in training: ``random``, another policy of the
-            checkpoint, or one of ``load_policies``.
+        policy_map: role, or a range of one, to who acts for it, for roles with another policy than in training: ``random``, a
+            scripted policy of the env by its name, another policy of the checkpoint, one of ``load_policies``, or a policy of
+            another run as ``FOLDER[:POLICY][@best|@newest]``. A folder alone means its policy of that role.
         deterministic: take the likeliest actions instead of draws.
         progress: show the progress on standard error.
         task: text to show before the first progress.
         max_steps: most steps of an episode; longer ones raise an error. None: 10,000, or the env's time limit if it is longer.
-        **changes: config fields to change: ``seed``, ``device``, ``threads``, ``env_kwargs``, ``env_id``, ``network``,
+        **changes: ``opponents``, as ``policy_map`` for other roles, whose values may also be functions, see ``FunctionPolicy``;
+            ``seeds``, the number of times that all worlds are played, with the seeds ``seed``, ``seed + 1`` and so on, 1 by
+            default; and config fields to change: ``seed``, ``device``, ``threads``, ``env_kwargs``, ``env_id``, ``network``,
             ``policies``, or ``load_policies``, whose files replace policies of the checkpoint. Others would change nothing and
             are refused. The default of ``device`` is ``auto``, not the device of the run; the default of ``seed`` is derived from
             that of the run, so that evaluations do not repeat the worlds of the training.
@@ -89,10 +144,11 @@ def evaluate(
         UnfinishedError: an episode did not end within ``max_steps``. The message holds what was seen so far.
         DeviceError, CompileError, OutOfMemoryError: the env cannot be made.
     """
-    config, checkpoint = _setup(target, changes)
+    opponents, seeds = changes.pop("opponents", None), checked("seeds", changes.pop("seeds", 1), COUNT)
+    game = game_of(target, policy_map, opponents, changes)
+    config, checkpoint = game.config, game.checkpoint
     episodes = checked("episodes", episodes, integer(1, MAX_WORLDS))
     max_steps = checked("max_steps", max_steps, LONG_COUNT.or_none())
-    checked("policy_map", policy_map, MAPPING)
     if task and not progress:
         raise ConfigError(f"task: expected it with progress=True, which shows it, got {task!r} without")
     with contextlib.ExitStack() as resources:
@@ -101,17 +157,18 @@ def evaluate(
             env = resources.enter_context(contextlib.closing(make_env(config, episodes)))
         resources.enter_context(torch_threads(config.threads))
         seed = config.seed if "seed" in changes else evaluation_seed(config.seed)
-        players = Players.loaded(env, config, checkpoint, policy_map, "load_policies" in changes, piece_steps(env))
-        return measure(players, seed, deterministic, display, max_steps)
+        players = game.players(env, "load_policies" in changes, piece_steps(env))
+        return measure(players, seed, deterministic, display, max_steps, seeds)
 
 
 def play(
-    target: str | Path | TrainConfig,
+    target: str | Path | TrainConfig | None,
     episodes: int = 1,
     policy_map: Mapping[str, str] | None = None,
     deterministic: bool = False,
     on_step: Callable[[float], object] = lambda played: None,
     max_steps: int | None = None,
+    opponents: Mapping[str, Opponent] | None = None,
     **changes: Any,
 ) -> Iterator[dict[str, np.ndarray]]:
     """Yield one world's states for a renderer, from the start to the end of every episode.
@@ -124,6 +181,7 @@ def play(
         on_step: function called after each step, before its state is yielded. Its argument is the number of episodes played so
             far. An unfinished episode counts as the fraction of its time limit that has passed, or as 0 without a time limit.
         max_steps: see ``evaluate()``.
+        opponents: see ``evaluate()``.
         **changes: config fields to change, see ``evaluate()``.
 
     Yields:
@@ -136,16 +194,16 @@ def play(
         UnfinishedError: an episode did not end within ``max_steps``; its states were yielded.
         DeviceError, CompileError, OutOfMemoryError: the env cannot be made.
     """
-    config, checkpoint = _setup(target, changes)
+    game = game_of(target, policy_map, opponents, changes)
+    config, checkpoint = game.config, game.checkpoint
     episodes = checked("episodes", episodes, LONG_COUNT)
     max_steps = checked("max_steps", max_steps, LONG_COUNT.or_none())
-    checked("policy_map", policy_map, MAPPING)
     # Autoreset would replace the last state of an episode.
     with checkpoint_in_errors(checkpoint, changes):
         new_env = make_env(config, 1, "disabled")
     with contextlib.closing(new_env) as env:
         with torch_threads(config.threads):
-            players = Players.loaded(env, config, checkpoint, policy_map, "load_policies" in changes)
+            players = game.players(env, "load_policies" in changes)
             most = most_steps(env, max_steps)
             seed = config.seed if "seed" in changes else evaluation_seed(config.seed)
         for episode in range(episodes):

@@ -97,11 +97,14 @@ class GraphExecutor:
         # cuBLAS has a workspace for each stream, and a graph keeps that of the stream of its capture. Graphs that run at the same
         # time are therefore captured on the streams of their runs.
         self._stream = callers if callers != torch.cuda.default_stream(device) else torch.cuda.Stream(device)
-        self._done = 0
+        self._done = self._version = 0
         self._graph: torch.cuda.CUDAGraph | None = None
 
     def __call__(self, iteration: Iteration, first: bool) -> None:
         """Run an iteration; see ``Iteration.run()``."""
+        version = iteration.collector.env.worlds.arguments.version
+        if version != self._version:  # the graph holds parameters of the env that a callback has changed
+            self._graph, self._version = None, version
         at_end = iteration.collector.is_at_end  # a graph begins with a copy of the last slot; a callback may have reset the env
         if self._graph is None and self._done >= WARM_UP and not first and not self.reason and at_end:
             self._capture(iteration)

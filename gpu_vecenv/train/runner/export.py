@@ -2,27 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
 from pathlib import Path
 
-import torch
-
-from gpu_vecenv.train.config import resolve
-from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.policies.contract import Policy
-from gpu_vecenv.train.policies.export import write_policy
-from gpu_vecenv.train.run_folder.checkpoint import (
-    checkpoint_in_errors,
-    checkpoint_path,
-    load_checkpoint,
-    require_same_form,
-    saved_config,
-)
-from gpu_vecenv.train.runner.build import make_env
-from gpu_vecenv.train.runner.run_state import make_policies, rows_of_policies
-from gpu_vecenv.train.storage.policy_map import is_random
-from gpu_vecenv.train.storage.rollout import Rollout
+from gpu_vecenv.train.policies.export import form_text, write_policy
+from gpu_vecenv.train.runner.saved_policy import saved_policy
 
 
 def export_policy(source: Policy | str | Path, path: str | Path, policy: str | None = None) -> Path:
@@ -30,7 +14,7 @@ def export_policy(source: Policy | str | Path, path: str | Path, policy: str | N
 
     Args:
         source: a policy, a run's folder or a checkpoint file.
-        path: file to write, which ends with ``.pt2`` or ``.onnx``.
+        path: file to write, which ends with ``.pt2``, ``.onnx`` or ``.pt`` (TorchScript).
         policy: name of the policy in the run; None takes its only one.
 
     Returns:
@@ -42,22 +26,11 @@ def export_policy(source: Policy | str | Path, path: str | Path, policy: str | N
         MissingExtraError: a library that the format needs is missing.
         OSError: the file cannot be written.
     """
-    return write_policy(source if isinstance(source, Policy) else _saved_policy(source, policy), path)
+    return write_policy(source if isinstance(source, Policy) else saved_policy(source, policy, caller="export").policy, path)
 
 
-def _saved_policy(run: str | Path, name: str | None) -> Policy:
-    """Return a policy of a checkpoint, on the CPU."""
-    state = load_checkpoint(run)
-    config = resolve(dataclasses.replace(saved_config(run, state), device="cpu"))
-    with checkpoint_in_errors(run), contextlib.closing(make_env(config, 1)) as env:  # for its spaces
-        rows = rows_of_policies(env, Rollout.allocate(env, 1, with_final_obs=False), config.policy_map)
-    names = [policy for policy in rows if not is_random(policy)]
-    if name is None and len(names) == 1:
-        name = names[0]
-    if name is None or name not in names:
-        raise ConfigError(f"export: expected the name of one of the run's policies {names}, got {name!r}")
-    policy = make_policies({name: rows[name]}, config, torch.device("cpu"))[name]
-    where = f"{checkpoint_path(run)}: policy {name!r}"
-    require_same_form(state["policies"].get(name), policy.state_dict(), where)
-    policy.load_state_dict(state["policies"][name])
-    return policy
+def export_with_text(run: str | Path, path: str | Path, policy: str | None = None) -> tuple[Path, str]:
+    """Write a policy of a run, and return the path and the form of the program in words; see ``export_policy()``."""
+    saved = saved_policy(run, policy, caller="export").policy
+    written = write_policy(saved, path)
+    return written, form_text(path, saved)  # type: ignore[arg-type]  # write_policy() has refused others

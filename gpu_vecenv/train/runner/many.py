@@ -41,7 +41,7 @@ def train_many(
     *,
     at_once: int = AT_ONCE,
     quiet: bool = False,
-    callbacks: Sequence[Callback] = (),
+    callbacks: Sequence[Callback] | Mapping[str, Sequence[Callback]] = (),
     devices: Sequence[str] | None = None,
 ) -> dict[str, RunResult]:
     """Train several runs side by side; each has the results of ``Trainer(config).train()``, to the last bit.
@@ -55,7 +55,7 @@ def train_many(
         at_once: most runs at a time, 1 to 32, with ``devices`` on each of them; another begins when one is over. Memory grows
             with this number, because each run has arrays of its own.
         quiet: print nothing.
-        callbacks: objects whose methods the trainers of all runs call.
+        callbacks: objects whose methods the trainers of all runs call; or those of each run by its name.
         devices: devices of this host that the runs take in turn, in the order of ``configs``: the first run the first device. The
             options then name none. None: each run has its own ``device``.
 
@@ -81,7 +81,8 @@ def train_many(
         require(isinstance(name, str), "train_many: name of a run", "a str", name)
         require(isinstance(config, TrainConfig), f"train_many: {name}", "a TrainConfig", config)
     _require(at_once, configs, devices)
-    callbacks = checked_callbacks(callbacks)
+    by_run = {name: callbacks.get(name, ()) if isinstance(callbacks, Mapping) else callbacks for name in configs}
+    by_run = {name: checked_callbacks(each) for name, each in by_run.items()}
     for name, config in configs.items():
         require(config.out is None, f"{name}: out", "None, because train_many(out=...) holds all runs", config.out)
         require(devices is None or config.device == "auto", f"{name}: device", "'auto' with devices", config.device)
@@ -93,10 +94,10 @@ def train_many(
         }
     queues = 1 if devices is None else len(devices)
     if out is None:
-        return _train([_new(name, config, callbacks) for name, config in configs.items()], at_once, queues, quiet, new=True)
+        return _train([_new(name, config, by_run[name]) for name, config in configs.items()], at_once, queues, quiet, new=True)
     placed = {name: dataclasses.replace(config, out=str(Path(out) / name)) for name, config in configs.items()}
     with contextlib.closing(lock_new_runs(Path(out), configs)):
-        return _train([_new(name, config, callbacks) for name, config in placed.items()], at_once, queues, quiet, new=True)
+        return _train([_new(name, config, by_run[name]) for name, config in placed.items()], at_once, queues, quiet, new=True)
 
 
 def resume_many(

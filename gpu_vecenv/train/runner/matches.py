@@ -6,11 +6,12 @@ import contextlib
 import dataclasses
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpu_vecenv.train.config import TrainConfig, resolve
+from gpu_vecenv.train.policies.function import scripted_of
 from gpu_vecenv.train.run_folder.checkpoint import load_checkpoint, saved_config
 from gpu_vecenv.train.run_folder.matches import Match, Matches, RoleFacts
 from gpu_vecenv.train.runner.build import make_env
@@ -31,6 +32,8 @@ LEAST_WORLDS, MOST_WORLDS = 4, 100
 def play_matches(run: str | Path, device: str = "auto", progress: bool = False) -> Matches:
     """Play the matches of a run: one episode in each of some worlds, which training did not have, with the same starts in each.
 
+    Roles act at random, see ``random_roles()``; and one role at a time by each of its scripted policies, if the env has any.
+
     Args:
         run: the run's folder, or a checkpoint file.
         device: ``auto``, ``cpu`` or ``cuda:0``.
@@ -46,14 +49,18 @@ def play_matches(run: str | Path, device: str = "auto", progress: bool = False) 
         agent_steps = env.num_agents * (limit if limit < math.inf else 1_000)
         learning, policies = roles_that_learn(env, config)
         leaving = {role.name: role.leaving for role in env.env_spec.roles}
+        rules = [(each.role, name) for name, each in scripted_of(env).items() if each.role in learning]
         facts = {role: RoleFacts(count, policies[role], leaving[role]) for role, count in env.role_counts.items()}
     worlds = int(min(MOST_WORLDS, max(LEAST_WORLDS, AGENT_STEPS // agent_steps)))
-    choices = random_roles(learning)
+    choices: list[dict[str, str]] = [dict.fromkeys(random, "random") for random in random_roles(learning)]
+    choices += [{role: name} for role, name in rules]
     matches = []
-    for number, random in enumerate(choices, start=1):
-        task = f"match {number} of {len(choices)}: {match_text(random, learning)}" if progress else ""
-        result = evaluate(run, worlds, dict.fromkeys(random, "random"), progress=progress, task=task, device=device)
-        matches.append(Match(list(random), result.mean_return, result.mean_exits, result.mean_metrics))
+    for number, changes in enumerate(choices, start=1):
+        task = f"match {number} of {len(choices)}: {match_text(changes, learning)}" if progress else ""
+        result = evaluate(run, worlds, changes, progress=progress, task=task, device=device)
+        random = [role for role, name in changes.items() if name == "random"]
+        scripted = {role: name for role, name in changes.items() if name != "random"}
+        matches.append(Match(random, result.mean_return, result.mean_exits, result.mean_metrics, scripted))
     return Matches(worlds, state["iteration"] * config.num_envs * config.num_steps(state["algorithms"]), learning, facts, matches)
 
 
@@ -62,7 +69,7 @@ def roles_that_learn(env: GpuVectorEnv, config: TrainConfig) -> tuple[list[str],
     members = assign_members(env.role_counts, config.policy_map, env.layout.groups)
     acting = {name: {each.role for each in spans} for name, spans in members.items()}
     policies = {role: [name for name, roles in acting.items() if role in roles] for role in env.role_counts}
-    learn = set(trainable_policies(members, config.frozen))
+    learn = set(trainable_policies(members, config.frozen, scripted_of(env)))
     return [role for role, names in policies.items() if learn.intersection(names)], policies
 
 
@@ -76,6 +83,6 @@ def random_roles(learning: Sequence[str]) -> list[tuple[str, ...]]:
     return [choice for size in sizes for choice in itertools.combinations(learning, size)]
 
 
-def match_text(random: Sequence[str], learning: Sequence[str]) -> str:
+def match_text(changes: Mapping[str, str], learning: Sequence[str]) -> str:
     """Return who plays in a match, such as ``trained tagger, random runner``."""
-    return ", ".join(f"{'random' if role in random else 'trained'} {role}" for role in learning)
+    return ", ".join(f"{changes.get(role, 'trained')} {role}" for role in learning)

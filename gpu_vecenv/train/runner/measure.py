@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor
 
 from gpu_vecenv.train.errors import UnfinishedError
+from gpu_vecenv.train.run_folder.intervals import mean_interval
 from gpu_vecenv.train.run_folder.progress import Progress
 from gpu_vecenv.train.runner.players import Players
 from gpu_vecenv.train.storage.rollout import Rollout
@@ -40,6 +42,11 @@ class Evaluation:
     """Metric of the env to its mean over the worlds in whose episode it was recorded; NaN without one."""
     metric_units: dict[str, str] = field(default_factory=dict)
     """Metric of the env to its unit."""
+    episode_returns: dict[str, list[float]] = field(default_factory=dict)
+    """Role to the mean return of its agents in each episode; NaN for an episode in which none took part."""
+    return_interval: dict[str, float] = field(default_factory=dict)
+    """Role to half the width of the 95 % interval of its mean return, by Student's t over the episodes, because agents of one
+    episode are not independent; NaN with fewer than two episodes."""
 
 
 MAX_STEPS = 10_000
@@ -55,15 +62,21 @@ class _Tally:
 
     Attributes:
         rows: rows whose first episode goes on.
+        roles: rows of each role.
+        worlds: number of worlds.
+        metrics: metrics of the env.
+        total, survival, length: return, steps alive and steps, float64 (R,).
+        alive: bool (R,), alive after the last step.
+        recorded: float32 (M, N), metrics of episodes; NaN where none was recorded.
     """
 
     def __init__(self, players: Players):
-        self._roles, self._worlds = players.collector.env.role_rows, players.collector.env.num_worlds
+        self.roles, self.worlds = players.collector.env.role_rows, players.collector.env.num_worlds
         device, self.rows = players.collector.env.device, players.collector.rollout.num_rows
-        self._running, self._alive = torch.ones(2, self.rows, dtype=torch.bool, device=device)
-        self._total, self._survival, self._length = torch.zeros(3, self.rows, dtype=torch.float64, device=device)
-        self._metrics = players.collector.env.env_spec.metrics
-        self._recorded = torch.full((len(self._metrics), self._worlds), math.nan, dtype=torch.float32, device=device)
+        self._running, self.alive = torch.ones(2, self.rows, dtype=torch.bool, device=device)
+        self.total, self.survival, self.length = torch.zeros(3, self.rows, dtype=torch.float64, device=device)
+        self.metrics = players.collector.env.env_spec.metrics
+        self.recorded = torch.full((len(self.metrics), self.worlds), math.nan, dtype=torch.float32, device=device)
 
     def add(self, piece: Rollout, valid: Tensor, steps: int) -> None:
         """Add the first steps of a piece.
@@ -76,13 +89,13 @@ class _Tally:
         ended, agent_alive = (piece.terminated | piece.truncated)[:steps], piece.agent_alive[:steps]
         first = self._running & (ended.cumsum(0, dtype=torch.int32) - ended.int() == 0)  # (steps, R), of the first episodes
         counts = first & valid[:steps]
-        self._total += torch.where(counts, piece.reward[:steps], 0.0).sum(0, dtype=torch.float64)
-        self._survival += counts.sum(0)
+        self.total += torch.where(counts, piece.reward[:steps], 0.0).sum(0, dtype=torch.float64)
+        self.survival += counts.sum(0)
         taken = first.sum(0)
-        self._length += taken
+        self.length += taken
         last = agent_alive.gather(0, (taken - 1).clamp(min=0).unsqueeze(0)).squeeze(0)
-        self._alive = torch.where(self._running, last, self._alive)
-        if self._metrics:
+        self.alive = torch.where(self._running, last, self.alive)
+        if self.metrics:
             self._record(piece, steps)
         self._running = self._running & ~ended.any(0)
         self.rows = int(self._running.sum())  # the one host sync of a piece
@@ -94,64 +107,103 @@ class _Tally:
         last = ended.int().argmax(0)  # the first step in which an episode ended, if one did
         latest = metrics.gather(1, last.expand(len(metrics), 1, -1)).squeeze(1)
         now = self._running[piece.world_rows] & ended.any(0)
-        self._recorded = torch.where(now, latest, self._recorded)
+        self.recorded = torch.where(now, latest, self.recorded)
 
-    def means(self) -> Evaluation:
-        """Return the means so far; episodes that go on count as far as they were played."""
-        took_part = self._survival > 0
-        left = took_part & ~self._alive
 
-        def mean(values: Tensor, rows: slice) -> float:
-            return values[rows][took_part[rows]].mean().item()
+def means_of(tallies: Sequence[_Tally]) -> Evaluation:
+    """Return the means over the episodes of all tallies; episodes that go on count as far as they were played."""
+    first = tallies[0]
+    total, survival, alive, length = (
+        [getattr(tally, name) for tally in tallies] for name in ("total", "survival", "alive", "length")
+    )
 
-        units = {metric.name: metric.unit for metric in self._metrics}
+    def by_episode(arrays: Sequence[Tensor], role: str) -> Tensor:
+        """Return values of a role, (episodes, agents of the role)."""
+        rows = first.roles[role]
+        return torch.cat([array[rows].view(first.worlds, -1) for array in arrays])
 
-        return Evaluation(
-            episodes=self._worlds,
-            mean_return={role: mean(self._total, rows) for role, rows in self._roles.items()},
-            mean_survival={role: mean(self._survival, rows) for role, rows in self._roles.items()},
-            mean_exits={role: left[rows].sum().item() / self._worlds for role, rows in self._roles.items()},
-            mean_length=self._length.mean().item(),
-            mean_metrics=dict(zip(units, self._recorded.nanmean(1, dtype=torch.float64).tolist(), strict=True)),
-            metric_units=units,
-        )
+    took_part = {role: by_episode(survival, role) > 0 for role in first.roles}
+    returns = {
+        role: (torch.where(part, by_episode(total, role), 0.0).sum(1) / part.sum(1)).tolist() for role, part in took_part.items()
+    }
+    units = {metric.name: metric.unit for metric in first.metrics}
+    recorded = torch.cat([tally.recorded for tally in tallies], dim=1).nanmean(1, dtype=torch.float64).tolist()
+
+    return Evaluation(
+        episodes=len(tallies) * first.worlds,
+        mean_return={role: by_episode(total, role)[part].mean().item() for role, part in took_part.items()},
+        mean_survival={role: by_episode(survival, role)[part].mean().item() for role, part in took_part.items()},
+        mean_exits={
+            role: (part & ~by_episode(alive, role)).sum().item() / len(part) for role, part in took_part.items()
+        },
+        mean_length=torch.cat(length).mean().item(),
+        mean_metrics=dict(zip(units, recorded, strict=True)),
+        metric_units=units,
+        episode_returns=returns,
+        return_interval={role: _half_width(values) for role, values in returns.items()},
+    )
+
+
+def _half_width(values: Sequence[float]) -> float:
+    """Return half the width of the 95 % interval of a mean, of the values that are no NaN; NaN with fewer than two."""
+    known = [value for value in values if not math.isnan(value)]
+    return mean_interval(known)[1] if len(known) > 1 else math.nan
 
 
 def measure(
-    players: Players, seed: int, deterministic: bool, display: Progress | None = None, max_steps: int | None = None
+    players: Players,
+    seed: int,
+    deterministic: bool,
+    display: Progress | None = None,
+    max_steps: int | None = None,
+    seeds: int = 1,
 ) -> Evaluation:
-    """Play one episode of every world.
+    """Play one episode of every world, as often as there are seeds.
 
     Args:
         players: env and policies.
-        seed: seed of the worlds.
+        seed: first seed of the worlds.
         deterministic: take the likeliest actions instead of draws.
         display: progress to show.
         max_steps: see ``evaluate()``.
+        seeds: number of seeds.
 
     Raises:
         UnfinishedError: an episode did not end within ``max_steps``.
     """
-    env = players.collector.env
-    episodes, limit, most = env.num_worlds, step_limit(env), most_steps(env, max_steps)
-    players.collector.reset(seed)
-    tally, played = _Tally(players), 0
+    tallies: list[_Tally] = []
+    for number in range(seeds):
+        players.collector.reset((seed + number) % 2**64)
+        tallies.append(_Tally(players))
+        _play(players, tallies, deterministic, display, max_steps, seeds)
+    return means_of(tallies)
+
+
+def _play(
+    players: Players,
+    tallies: Sequence[_Tally],
+    deterministic: bool,
+    display: Progress | None,
+    max_steps: int | None,
+    seeds: int,
+) -> None:
+    """Play the episodes of the last tally; see ``measure()``."""
+    env, tally, played, before = players.collector.env, tallies[-1], 0, len(tallies) - 1
+    worlds, limit, most = env.num_worlds, step_limit(env), most_steps(env, max_steps)
     while tally.rows:
-        over = episodes - tally.rows // env.num_agents
+        over = worlds - tally.rows // env.num_agents
         if played >= most:
-            returns = ", ".join(f"{role} {value:.6g}" for role, value in tally.means().mean_return.items())
-            raise UnfinishedError(
-                f"{too_long(most)}, got {over} of {episodes} that ended; mean return so far: {returns}. {LONGER}"
-            )
+            returns = ", ".join(f"{role} {value:.6g}" for role, value in means_of(tallies).mean_return.items())
+            raise UnfinishedError(f"{too_long(most)}, got {over} of {worlds} that ended; mean return so far: {returns}. {LONGER}")
         piece = players.step(deterministic)
         steps = min(piece.num_steps, most - played)
         tally.add(piece, players.valid(), steps)
         played += steps
         if display is not None:
-            over, done = episodes - tally.rows // env.num_agents, played * episodes
-            fraction = min(1.0, max(over / episodes, played / limit))  # the time limit bounds the number of steps
-            display.show(fraction, f"{over:,} of {episodes:,} episodes  {done:,} steps  {display.rate(done):,.0f} steps/s")
-    return tally.means()
+            over, done = worlds - tally.rows // env.num_agents, (played + before * played) * worlds
+            fraction = (before + min(1.0, max(over / worlds, played / limit))) / seeds  # the time limit bounds the steps
+            over, total = over + before * worlds, worlds * seeds
+            display.show(fraction, f"{over:,} of {total:,} episodes  {done:,} steps  {display.rate(done):,.0f} steps/s")
 
 
 LONGER = (

@@ -23,6 +23,7 @@ from gpu_vecenv.train.config import AlgorithmConfig, ResolvedConfig
 from gpu_vecenv.train.config.algorithms import registered
 from gpu_vecenv.train.config.off_policy import OffPolicyConfig
 from gpu_vecenv.train.policies.contract import Policy
+from gpu_vecenv.train.policies.function import fixed_policies
 from gpu_vecenv.train.returns.choices import may_lack_choice
 from gpu_vecenv.train.returns.episodes import EpisodeStats
 from gpu_vecenv.train.runner.measure import piece_steps
@@ -96,9 +97,9 @@ def training_needs(
     learn = learning_policies(planned, config)
     options = {name: config.options_of(name) for name in learn}
     storage = {name: each.storage(layout.spec) for name, each in options.items()}
-    rollout = allocate_rollout(planned, config.num_steps(learn), storage)
+    rollout = allocate_rollout(planned, config.num_steps(learn), storage, config.reward == "team")
     rows = rows_of_policies(planned, rollout, config.policy_map)
-    policies = make_policies(rows, config, torch.device("cpu"))
+    policies = make_policies(rows, config, torch.device("cpu"), fixed=fixed_policies(planned, rows))
     store_demands(rows, policies, storage)
     updates, lasting, replay = [0], 0, 0
     for name in learn:

@@ -42,7 +42,7 @@ class PeriodicEvaluation:
 
     def _role(self, config: ResolvedConfig) -> str:
         """Return the role whose mean return counts with some options of this run."""
-        learn = trainable_policies(list(self.parts.rows), config.frozen)
+        learn = trainable_policies(list(self.parts.rows), config.frozen, self.parts.fixed)
         return config.best_of or self.parts.rows[learn[0]].spans[0].members.role
 
     def load_state_dict(self, state: dict[str, Any], where: str, before: ResolvedConfig) -> None:
@@ -112,7 +112,8 @@ class PeriodicEvaluation:
             env = make_env(self.config, self.config.evaluation_episodes)
             self._resources.callback(env.close)
             actors = self.parts.evaluation_actors
-            self._players = Players(env, self.config.policy_map, self.parts.policies, piece_steps(env), actors)
+            parts = self.parts
+            self._players = Players(env, self.config.policy_map, parts.policies, piece_steps(env), actors, parts.functions)
         evaluate_as_in_training(self._players.collector.env, self.parts.collector.env)
         return measure(self._players, evaluation_seed(self.config.seed), deterministic=False)
 

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from gpu_vecenv.train.config import ResolvedConfig
 from gpu_vecenv.train.policies.contract import Actor, Policy
+from gpu_vecenv.train.policies.function import Function, fixed_policies
 from gpu_vecenv.train.run_folder.checkpoint import checkpoint_in_errors
 from gpu_vecenv.train.runner.build import load_policy
 from gpu_vecenv.train.runner.collector import Collector, whole_rollout
@@ -34,22 +35,26 @@ class Players:
         policies: Mapping[str, Policy],
         num_steps: int = 1,
         actors: Mapping[str, Actor] | None = None,
+        functions: Mapping[str, Function] | None = None,
     ):
         """Bind the env.
 
         Args:
             env: vector env, see ``make_env()``.
             policy_map: role to policy name; None gives each role the policy of its name.
-            policies: policies by name, on the env's device.
+            policies: policies by name, on the env's device; scripted ones and functions are made for this env.
             num_steps: steps of a piece.
             actors: what acts for each policy, by name; None: the policies themselves.
+            functions: policy name to the function that acts as this policy.
 
         Raises:
             PolicyMapError: a role is unknown or has no policy.
         """
         rollout = Rollout.allocate(env, num_steps, with_final_obs=False)
         rows = rows_of_policies(env, rollout, policy_map)
-        acting = {name: (actors or policies)[name] for name in rows}
+        fixed = fixed_policies(env, rows, functions)
+        policies = {**policies, **fixed}
+        acting = {name: ({**actors, **fixed} if actors else policies)[name] for name in rows}
         for name, rows_of_policy in rows.items():
             rows_of_policy.keep_states(policies[name].state_shape)
         self.collector = Collector(env, rollout, acting, rows, whole_rollout(env, rollout, acting, rows))
@@ -65,6 +70,7 @@ class Players:
         policy_map: Mapping[str, str] | None,
         all_loaded: bool,
         num_steps: int = 1,
+        functions: Mapping[str, Function] | None = None,
     ) -> Players:
         """Build policies for an env, with the weights of checkpoints.
 
@@ -75,9 +81,10 @@ class Players:
             policy_map: role to policy name, for roles with another policy than in ``config``.
             all_loaded: each policy of ``load_policies`` must act; otherwise ``policy_map`` may have replaced it.
             num_steps: steps of a piece.
+            functions: policy name to the function that acts as this policy.
 
         Raises:
-            CheckpointError: a file does not fit.
+            CheckpointError: a file does not fit, or a policy of it was a function and is none here.
             ConfigError: ``load_policies`` names another policy.
             PolicyMapError: a role is unknown or has no policy.
         """
@@ -88,15 +95,16 @@ class Players:
                 rows_of_policies(env, rollout, trained)
         present = with_changes(trained, policy_map or {})
         rows = rows_of_policies(env, rollout, present)
+        fixed = fixed_policies(env, rows, functions)
         with checkpoint_in_errors(checkpoint):
-            policies = make_policies(rows, config, torch.device(env.device))
+            policies = make_policies(rows, config, torch.device(env.device), fixed=fixed)
         evaluate_as_saved(env, checkpoint)
         require_policies("load_policies", config.load_policies, [*policies, *([] if all_loaded else trained.values())])
         for name in policies:
-            file = config.load_policies.get(name, None if is_random(name) else checkpoint)
-            if file is not None:
+            file = config.load_policies.get(name, checkpoint)
+            if file is not None and not is_random(name) and name not in fixed:
                 load_policy(policies, name, file, acts_only=True)
-        return cls(env, present, policies, num_steps)
+        return cls(env, present, policies, num_steps, functions=functions)
 
     def step(self, deterministic: bool) -> Rollout:
         """Advance the env by the steps of a piece; return the results, which the next call overwrites."""

@@ -128,6 +128,7 @@ def _fixed_options(config: ResolvedConfig, policies: Iterable[str]) -> dict[str,
         "policy_map": {role: name for role, name in (config.policy_map or {}).items() if role != name} or None,
         "load_policies": config.load_policies,
         "stagger_starts": config.stagger_starts,
+        "reward": config.reward,
     }
     for policy in ("", *policies):  # no policy has an empty name, so it stands for the run
         where = f"policies[{policy!r}]." if policy else ""

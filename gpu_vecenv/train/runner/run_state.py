@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import nn
 
+from gpu_vecenv.errors import GpuVecenvError
 from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.train.algorithms.contract import Algorithm, Setup
 from gpu_vecenv.train.algorithms.shards import Shards
@@ -18,6 +20,7 @@ from gpu_vecenv.train.config.algorithms import ALGORITHMS, Storage, registered
 from gpu_vecenv.train.errors import CheckpointError, ConfigError
 from gpu_vecenv.train.policies.build import make_policy
 from gpu_vecenv.train.policies.contract import Actor, Policy, fields_of
+from gpu_vecenv.train.policies.function import Function, fixed_policies, scripted_of
 from gpu_vecenv.train.policies.networks import WorldSpec
 from gpu_vecenv.train.policies.random import RandomPolicy
 from gpu_vecenv.train.processes.group import Processes, rank_and_count
@@ -27,10 +30,12 @@ from gpu_vecenv.train.run_folder.checkpoint import require_same_parts
 from gpu_vecenv.train.runner.collector import Collector, whole_rollout
 from gpu_vecenv.train.runner.iteration import Iteration, require_gradients
 from gpu_vecenv.train.runner.schedule_table import ScheduleTable
+from gpu_vecenv.train.runner.shaping import WHY_STEPS, RolloutShaping, shapings_of
 from gpu_vecenv.train.runner.spread import require_spread, spread_of
 from gpu_vecenv.train.storage.policy_map import Members, assign_members, is_random, trainable_policies
 from gpu_vecenv.train.storage.policy_rows import PolicyRows, policy_rows
 from gpu_vecenv.train.storage.rollout import Rollout
+from gpu_vecenv.vector.env.reward import RewardFunction
 
 if TYPE_CHECKING:
     from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
@@ -52,7 +57,25 @@ def learning_policies(env: GpuVectorEnv, config: ResolvedConfig) -> list[str]:
     Raises:
         PolicyMapError: roles and policies do not fit together, or no policy learns.
     """
-    return trainable_policies(list(members_of_policies(env, config.policy_map)), config.frozen)
+    return trainable_policies(list(members_of_policies(env, config.policy_map)), config.frozen, scripted_of(env))
+
+
+def policies_with_networks(
+    env: GpuVectorEnv, policy_map: Mapping[str, str] | None, functions: Container[str] = ()
+) -> list[str]:
+    """Return the names of the policies of a run that have a network.
+
+    Args:
+        env: the env.
+        policy_map: see ``TrainConfig``.
+        functions: names of the policies that are functions.
+
+    Raises:
+        PolicyMapError: roles and policies do not fit together.
+    """
+    scripted = scripted_of(env)
+    names = members_of_policies(env, policy_map)
+    return [name for name in names if not is_random(name) and name not in scripted and name not in functions]
 
 
 def rows_of_policies(env: GpuVectorEnv, rollout: Rollout, policy_map: Mapping[str, str] | None) -> dict[str, PolicyRows]:
@@ -82,6 +105,7 @@ def make_policies(
     device: torch.device,
     networks: Mapping[str, nn.Module] | None = None,
     learn: Collection[str] = (),
+    fixed: Mapping[str, Policy] | None = None,
 ) -> dict[str, Policy]:
     """Build new policies on a device.
 
@@ -91,6 +115,7 @@ def make_policies(
         device: device of the policies.
         networks: policy name to the user's network; others are built from the options.
         learn: names of the policies that learn by gradients.
+        fixed: policies without weights by name, see ``fixed_policies()``.
 
     Raises:
         ConfigError: a network does not fit the spaces or does not learn, or ``networks`` names a policy that has no network.
@@ -98,7 +123,8 @@ def make_policies(
     networks = {} if networks is None else networks
     if not isinstance(networks, Mapping):
         raise ConfigError(f"networks: expected a mapping from policies to networks, got {type(networks).__name__}")
-    require_policies("networks", networks, [name for name in rows if not is_random(name)])
+    fixed = {} if fixed is None else fixed
+    require_policies("networks", networks, [name for name in rows if not is_random(name) and name not in fixed])
     for name, module in networks.items():
         if module is None:
             raise ConfigError(f"networks: expected a torch.nn.Module for the policy {name!r}, got None")
@@ -106,6 +132,9 @@ def make_policies(
     for name, rows_of_policy in rows.items():
         if is_random(name):
             policies[name] = RandomPolicy(rows_of_policy.group)
+            continue
+        if name in fixed:
+            policies[name] = fixed[name]
             continue
         user_module: Any = networks[name] if name in networks else config.settings_of(name).module
         network = config.network_of(name)
@@ -131,10 +160,12 @@ def _require_returned(value: object, kind: type, function: str, algorithm: str) 
         raise ConfigError(f"algorithm {algorithm!r}: expected {function}() to return {kind.__name__}, got {got}")
 
 
-def allocate_rollout(env: GpuVectorEnv, num_steps: int, storage: Mapping[str, Storage]) -> Rollout:
+def allocate_rollout(
+    env: GpuVectorEnv, num_steps: int, storage: Mapping[str, Storage], shaped: bool = False
+) -> Rollout:
     """Allocate the slabs of T steps, with what the algorithms of a run read; see ``Rollout.allocate()``."""
     final = [demands for demands in storage.values() if demands.final_obs]
-    return Rollout.allocate(env, num_steps, bool(final), any(demands.next_masks for demands in final))
+    return Rollout.allocate(env, num_steps, bool(final), any(demands.next_masks for demands in final), shaped=shaped)
 
 
 def store_demands(rows: Mapping[str, PolicyRows], policies: Mapping[str, Policy], storage: Mapping[str, Storage]) -> None:
@@ -172,6 +203,10 @@ class RunState:
         rows: rows of each policy.
         algorithms: those of the policies that learn.
         num_steps: T, steps of a rollout.
+        functions: policy name to the function that acts as this policy.
+        fixed: policies without weights, other than random ones, by name.
+        reward: function that changes the rewards that policies learn from; None: none.
+        why_steps: why policies act step by step that could fill a rollout in one launch; empty if they do not.
         not_fused: policy name to the reason why it does without fused kernels, although the run wants them.
         episodes: statistics of each policy's episodes.
         schedules: settings of the iterations.
@@ -186,6 +221,8 @@ class RunState:
         networks: Mapping[str, nn.Module] | None = None,
         shares_gpu: bool = False,
         processes: Processes | None = None,
+        functions: Mapping[str, Function] | None = None,
+        reward: RewardFunction | None = None,
     ):
         """Build everything but the env.
 
@@ -195,6 +232,8 @@ class RunState:
             networks: policy name to the user's network.
             shares_gpu: other runs use the GPU at the same time.
             processes: processes of the run, each with worlds of its own; None: this one alone.
+            functions: policy name to the function that acts as this policy.
+            reward: function that changes the rewards that policies learn from.
 
         Raises:
             ConfigError, PolicyMapError: options do not fit the env.
@@ -206,16 +245,19 @@ class RunState:
         # Rows of one step tell the sizes, so that nothing large is allocated for options that do not fit.
         rows = rows_of_policies(env, Rollout.allocate(env, 1, with_final_obs=False), config.policy_map)
         require_policies("policies", config.policies, rows)
+        self.functions = dict(functions or {})
         chosen = {name: registered(config.algorithm_of(name)) for name in learn}
         options: dict[str, AlgorithmConfig] = {name: config.options_of(name) for name in learn}
         self.num_steps = config.num_steps(learn)
         for name, each in options.items():
             each.require_samples(rows[name].num_samples, name)
         storage = {name: each.storage(env.env_spec) for name, each in options.items()}
-        self.rollout = rollout = allocate_rollout(env, self.num_steps, storage)
+        self.reward, shapings = reward, shapings_of(config.reward, reward, env)
+        self.rollout = rollout = allocate_rollout(env, self.num_steps, storage, shaped=bool(shapings))
         self.rows = rows_of_policies(env, rollout, config.policy_map)
         by_gradients = [name for name, each in options.items() if each.needs_gradients]
-        self.policies = make_policies(self.rows, config, device, networks, by_gradients)
+        self.fixed = fixed_policies(env, self.rows, self.functions)
+        self.policies = make_policies(self.rows, config, device, networks, by_gradients, self.fixed)
         if processes is not None:
             for policy in self.policies.values():
                 share_statistics(policy, processes)
@@ -235,7 +277,10 @@ class RunState:
         self.actors = self._in_place({name: algorithm.actor() for name, algorithm in self.algorithms.items()})
         players = {name: algorithm.evaluation_actor() for name, algorithm in self.algorithms.items()}
         self.evaluation_actors = self._in_place(players)
-        self.collector = Collector(env, rollout, self.actors, self.rows, whole_rollout(env, rollout, self.actors, self.rows))
+        whole = whole_rollout(env, rollout, self.actors, self.rows)
+        self.why_steps = WHY_STEPS if shapings and whole is not None else ""
+        shaping = RolloutShaping(shapings, env, rollout) if shapings else None
+        self.collector = Collector(env, rollout, self.actors, self.rows, None if shapings else whole, shaping)
         self.episodes = {
             name: EpisodeStats(rows.shape, agents=[span.agents for span in rows.spans], processes=processes).to(device)
             for name, rows in self.rows.items()
@@ -256,6 +301,16 @@ class RunState:
             "collector": self.collector.state_dict(),
             "episodes": {name: episodes.state_dict() for name, episodes in self.episodes.items()},
             "reset_pool": self.collector.env.get_reset_pool(),
+            **self._changes(),
+        }
+
+    def _changes(self) -> dict[str, Any]:
+        """Return what a run changed in its env: parameters, and the name of the function that changes rewards."""
+        params = self.collector.env.changed_params
+        as_plain = {name: torch.as_tensor(value) if isinstance(value, np.ndarray) else value for name, value in params.items()}
+        return {
+            **({"params": as_plain} if params else {}),
+            **({} if self.reward is None else {"reward": getattr(self.reward, "__name__", type(self.reward).__name__)}),
         }
 
     def load_state_dict(self, state: Mapping[str, Any], path: Path, before: ResolvedConfig) -> None:
@@ -271,6 +326,7 @@ class RunState:
         """
         for episodes in state["episodes"].values():
             renew_form(episodes)
+        self._take_changes(state, path)
         require_same_parts(state, self.state_dict(), path)
         try:
             for name, policy in self.policies.items():
@@ -289,6 +345,23 @@ class RunState:
             raise CheckpointError(
                 f"{path}: expected the state of this run's env and policies, got {type(error).__name__}: {error}"
             ) from error
+
+
+    def _take_changes(self, state: Mapping[str, Any], path: Path) -> None:
+        """Give the env the parameters of a checkpoint, and check that rewards are changed as in its run.
+
+        Raises:
+            CheckpointError: the run had a function for rewards and this one has none, or the other way round, or parameters
+                that the env does not take.
+        """
+        name = state.get("reward")
+        if (name is None) != (self.reward is None):
+            expected = "no function for rewards" if name is None else f"the function {name!r} for rewards again (reward=)"
+            raise CheckpointError(f"{path}: expected {expected}, as in the run that is resumed, because it holds no code")
+        try:
+            self.collector.env.set_params(**state.get("params", {}))
+        except (GpuVecenvError, TypeError) as error:
+            raise CheckpointError(f"{path}: expected parameters that the env takes, got {error}") from error
 
 
 def wants_fused(config: ResolvedConfig, device: torch.device) -> bool:

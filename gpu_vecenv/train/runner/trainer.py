@@ -7,7 +7,7 @@ import dataclasses
 import math
 from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import torch
 from torch import nn
@@ -38,14 +38,16 @@ from gpu_vecenv.train.runner.executor import GraphExecutor, make_executor
 from gpu_vecenv.train.runner.interrupt import StopRequest
 from gpu_vecenv.train.runner.iteration import IN_FLIGHT, WISHES
 from gpu_vecenv.train.runner.memory import memory_in_errors, require_rollout_room
+from gpu_vecenv.train.runner.opponents import functions_again, with_opponents
 from gpu_vecenv.train.runner.other_count import other_count_text, state_for_other_count, worlds_seed
 from gpu_vecenv.train.runner.periodic_evaluation import PeriodicEvaluation
 from gpu_vecenv.train.runner.pipeline import LaunchLimit, Pipeline, until_next
 from gpu_vecenv.train.runner.resumed import Resumed, move_text, require_kept, resumed_run
-from gpu_vecenv.train.runner.run_state import RunState, members_of_policies
+from gpu_vecenv.train.runner.run_state import RunState, policies_with_networks
 from gpu_vecenv.train.runner.spread import device_of_process, require_shared_wrappers, spread_of
 from gpu_vecenv.train.runner.stagger import stagger_starts
 from gpu_vecenv.train.runner.torch_settings import torch_threads
+from gpu_vecenv.train.runner.users_code import UsersCode
 
 
 class Trainer:
@@ -69,10 +71,10 @@ class Trainer:
         *,
         callbacks: Sequence[Callback] = (),
         sinks: Sequence[Sink] = (),
-        networks: Mapping[str, nn.Module] | None = None,
         shares_gpu: bool = False,
         processes: Processes | None = None,
         resumed: Resumed | None = None,
+        **code: Unpack[UsersCode],
     ):
         """Build env, policies and algorithms.
 
@@ -81,13 +83,12 @@ class Trainer:
             quiet: print nothing.
             callbacks: objects whose methods the trainer calls.
             sinks: objects that take the metrics; ``close()`` closes them.
-            networks: policy name to the user's network, for policies whose network is not built from the options. A checkpoint
-                stores its weights alone, so ``resume()`` takes the networks again.
             shares_gpu: other runs use the GPU at the same time, as in ``train_many()``; launches then leave a part of it to them.
                 Results do not depend on it.
             processes: processes of the run, see ``joined()``. Each of them makes a trainer with the same options, and the same
                 calls. The first one alone prints, evaluates, writes files and gives metrics to sinks. None: this one alone.
             resumed: checkpoint to resume from, passed by ``resume()``; None starts a new run.
+            **code: networks, opponents and a function for rewards, by the names of ``UsersCode``.
 
         Raises:
             CallbackError: ``callbacks`` or ``sinks`` is no list or tuple, or an entry has the wrong type.
@@ -103,15 +104,20 @@ class Trainer:
         self._sinks = checked_sinks(sinks if self._is_first else ())
         require_wandb(config.wandb)
         self.found_sizes: FoundSizes | None = None
+        networks, opponents = code.get("networks"), code.get("opponents")
+        self._reward = code.get("reward")
         self._resources = contextlib.ExitStack()
         for sink in self._sinks:
             self._resources.callback(sink.close)
         with close_on_error(self):
             if resumed is None:
                 require_effects(config)
+                config, self._functions = with_opponents(config, opponents)
                 config, self.found_sizes = self._with_sizes(config, networks, shares_gpu)
-            elif resumed.folder is not None:
-                self._resources.callback(resumed.folder.close)
+            else:
+                if resumed.folder is not None:
+                    self._resources.callback(resumed.folder.close)
+                self._functions = functions_again(resumed, opponents)
             self._build(config, networks, shares_gpu, is_new=resumed is None)
             if resumed is not None:
                 self._load(resumed)
@@ -135,7 +141,6 @@ class Trainer:
         *,
         callbacks: Sequence[Callback] = (),
         sinks: Sequence[Sink] = (),
-        networks: Mapping[str, nn.Module] | None = None,
         shares_gpu: bool = False,
         processes: Processes | None = None,
         **changes: Any,
@@ -148,11 +153,11 @@ class Trainer:
             quiet: print nothing.
             callbacks: see ``Trainer``.
             sinks: see ``Trainer``.
-            networks: see ``Trainer``; the same names as in the run.
             shares_gpu: see ``Trainer``.
             processes: see ``Trainer``. All of them read the checkpoint. With as many as before, the run ends as it would have;
                 with another number, worlds begin new episodes, and a line says what else differs.
-            **changes: options to change, such as ``total_steps`` or ``out``.
+            **changes: options to change, such as ``total_steps`` or ``out``; and what of ``UsersCode`` no checkpoint holds: the
+                ``networks`` of the run, the functions among its ``opponents``, and its function for rewards, ``reward``.
 
         Raises:
             CallbackError: see ``Trainer``.
@@ -163,10 +168,12 @@ class Trainer:
             OSError: the run's folder cannot be made or written.
         """
         callbacks, sinks = checked_callbacks(callbacks), checked_sinks(sinks)
+        code: dict[str, Any] = {name: changes.pop(name) for name in ("networks", "opponents") if name in changes}
+        if callable(changes.get("reward")):  # text is the option
+            code["reward"] = changes.pop("reward")
         with resumed_run(path, changes, processes) as resumed:
-            options: dict[str, Any] = {"callbacks": callbacks, "sinks": sinks, "networks": networks, "shares_gpu": shares_gpu}
-            options["processes"] = processes
-            return cls(resumed.config, quiet, **options, resumed=resumed)
+            options: dict[str, Any] = {"callbacks": callbacks, "sinks": sinks, "shares_gpu": shares_gpu, "processes": processes}
+            return cls(resumed.config, quiet, **options, **code, resumed=resumed)
 
     def _with_sizes(
         self, config: TrainConfig, networks: Mapping[str, nn.Module] | None, shares_gpu: bool
@@ -174,6 +181,8 @@ class Trainer:
         """Return the options of a new run with numbers for ``num_envs="auto"``, and what the search for them found."""
         if config.num_envs != AUTO:
             return config, None
+        if self._functions:
+            raise ConfigError(f"num_envs: expected a number with functions among the opponents, got {AUTO!r}")
         if config.out is not None:
             require_no_run(Path(config.out))  # before the search, which takes seconds
         sizes = find_sizes(config, self.quiet, networks=networks, shares_gpu=shares_gpu)
@@ -190,13 +199,14 @@ class Trainer:
         self._free_bytes = TorchMemory(self.env.device).free_bytes()
         require_rollout_room(self.config, self.env, self._free_bytes)
         if is_new:
-            require_used(config, members_of_policies(self.env, config.policy_map))
+            require_used(config, policies_with_networks(self.env, config.policy_map, self._functions))
         with torch_threads(resolved.threads), memory_in_errors(self.config, self.env, self._free_bytes):
-            self.parts = RunState(self.env, self.config, networks, shares_gpu, self.processes)
+            self.parts = RunState(self.env, self.config, networks, shares_gpu, self.processes, self._functions, self._reward)
         if is_new:
-            require_read(config, self.parts.rows, networks or {})
-            require_parts(config, self.parts.rows)
-            require_teams(config, self.parts.rows)
+            with_networks = {name: rows for name, rows in self.parts.rows.items() if name not in self.parts.fixed}
+            require_read(config, with_networks, networks or {})
+            require_parts(config, with_networks)
+            require_teams(config, with_networks)
         self.executor = make_executor(resolved, self.env, self.quiet, self.processes)
         if isinstance(self.executor, GraphExecutor):
             self._resources.callback(self.executor.close)
@@ -219,7 +229,7 @@ class Trainer:
         if self.config.stagger_starts:
             stagger_starts(self.env, self.parts.collector, self.parts.spread.first_world, self.config.num_envs)
         for name, path in self.config.load_policies.items():
-            load_policy(self.policies, name, path)
+            load_policy(self.policies, name, path, acts_only=name in self.config.frozen)
 
     @property
     def iteration(self) -> int:
@@ -530,7 +540,8 @@ def _run_text(config: ResolvedConfig, parts: RunState) -> str:
     if parts.processes is not None:
         size += f" in {parts.processes.count} processes, summed by {parts.processes.summed_by},"
     text = f"{config.env_id}: {size} on {device}, torch threads: {config.threads}, out: {config.out}"
-    return "\n".join([text, *(f"{name!r} has no fused kernels: {why}" for name, why in parts.not_fused.items())])
+    steps = [f"rollouts are made step by step: {parts.why_steps}"] if parts.why_steps else []
+    return "\n".join([text, *steps, *(f"{name!r} has no fused kernels: {why}" for name, why in parts.not_fused.items())])
 
 
 def _preset_lines(config: ResolvedConfig, parts: RunState) -> list[str]:

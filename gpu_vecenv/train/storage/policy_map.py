@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from gpu_vecenv.spec.roles import Group
@@ -80,11 +80,12 @@ def with_changes(policy_map: Mapping[str, str], changes: Mapping[str, str]) -> d
 
     A role in ``changes`` replaces all entries of that role, those of ranges, too.
     """
-    changed = {_role_of(key) for key in changes}
-    return {**{key: name for key, name in policy_map.items() if _role_of(key) not in changed}, **changes}
+    changed = {role_of(key) for key in changes}
+    return {**{key: name for key, name in policy_map.items() if role_of(key) not in changed}, **changes}
 
 
-def _role_of(key: str) -> str:
+def role_of(key: str) -> str:
+    """Return the role of a key of a policy map, which may name a range of its agents."""
     match = _KEY.fullmatch(str(key))
     return key if match is None else match["role"]
 
@@ -141,8 +142,13 @@ def _spaces(group: Group) -> str:
     return f"{group.role} with observations {group.observation}{shared}, actions {group.action}{masked}{effects}"
 
 
-def trainable_policies(policies: Iterable[str], frozen: tuple[str, ...]) -> list[str]:
+def trainable_policies(policies: Iterable[str], frozen: tuple[str, ...], scripted: Container[str] = ()) -> list[str]:
     """Return the names of the policies that learn.
+
+    Args:
+        policies: names of the policies of a run.
+        frozen: policies that act and do not learn.
+        scripted: names of policies without weights, which may be among them.
 
     Raises:
         PolicyMapError: ``frozen`` names a policy that no role uses, or no policy is left to train.
@@ -151,7 +157,7 @@ def trainable_policies(policies: Iterable[str], frozen: tuple[str, ...]) -> list
     unknown = [name for name in frozen if name not in every]
     if unknown:
         raise PolicyMapError(f"frozen: expected policies out of {every}, got unknown {unknown}")
-    names = [name for name in every if not is_random(name) and name not in frozen]
+    names = [name for name in every if not is_random(name) and name not in frozen and name not in scripted]
     if not names:
         raise PolicyMapError(f"expected at least one policy to train, got policies {every}, frozen {list(frozen)}")
     return names

@@ -237,6 +237,11 @@ class PolicyRows:
         return {**sources, OBSERVATIONS: self._beside(observed_parts, 2)} if OBSERVATIONS in self.critic_sources else sources
 
     @property
+    def roles(self) -> list[str]:
+        """Roles of the rows, each once."""
+        return list(dict.fromkeys(span.members.role for span in self.spans))
+
+    @property
     def num_samples(self) -> int:
         """B, samples of a step."""
         return sum(len(worlds) for worlds in self.worlds)

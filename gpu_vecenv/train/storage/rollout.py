@@ -61,7 +61,7 @@ class Rollout:
     by_world: WorldSlabs | None = None
     """Arrays that the env writes instead of the five above; ``spread()`` copies it to them. None if the env writes rows."""
     env_reward: Tensor | None = None
-    """float32 (T, R), rewards before wrappers change them; None for an env without wrappers."""
+    """float32 (T, R), rewards before wrappers, or a reward function of the run, change them; None if nothing does."""
     episode: Tensor | None = None
     """float32 (M, T, R), the M metrics of episodes, valid where an episode ended; (M, T, N) if the env's arrays are by role.
     None for an env without metrics."""
@@ -74,7 +74,7 @@ class Rollout:
     @classmethod
     def allocate(
         cls, env: GpuVectorEnv, num_steps: int, with_final_obs: bool, with_final_mask: bool = False,
-        device: torch.device | None = None,
+        device: torch.device | None = None, shaped: bool = False,
     ) -> Rollout:
         """Allocate slabs.
 
@@ -84,6 +84,7 @@ class Rollout:
             with_final_obs: also keep final observations.
             with_final_mask: also keep the masks of final observations, where agents have masks.
             device: their device; None takes the env's. Slabs on the device "meta" have shapes and no memory.
+            shaped: the run changes rewards, so ``env_reward`` keeps those before.
         """
         device, num_rows = device or torch.device(env.device), env.num_worlds * env.num_agents
         alive = (num_steps, env.num_worlds, env.num_agents)
@@ -107,7 +108,7 @@ class Rollout:
             alive_start=torch.ones(env.num_worlds, env.num_agents, dtype=torch.bool, device=device),
             alive_next=None if env.env_spec.alive is None else torch.ones(alive, dtype=torch.bool, device=device),
             by_world=WorldSlabs.allocate(num_steps, env.num_worlds, env.num_agents, device) if by_role else None,
-            env_reward=slab(torch.float32) if as_wrapped(env) else None,
+            env_reward=slab(torch.float32) if as_wrapped(env) or shaped else None,
             episode=torch.zeros(metrics, num_steps, env.num_worlds if by_role else num_rows, dtype=torch.float32, device=device)
             if metrics
             else None,
@@ -143,7 +144,7 @@ class Rollout:
         if env.num_agents > 1:
             # In a world of one agent no agent leaves early, so the slab stays all True.
             slabs["agent_alive"] = written.agent_alive
-        if self.env_reward is not None:
+        if self.env_reward is not None and as_wrapped(env):
             slabs["env_reward"] = self.env_reward
         if self.episode is not None:
             slabs["episode"] = {metric.name: slab for metric, slab in zip(env.env_spec.metrics, self.episode, strict=True)}

@@ -42,6 +42,7 @@ class CapturedSteps:
         self._env, self._graph, self._guard, self._num_steps = env, graph, env._guard, num_steps
         self.actions, self.outputs = actions, outputs
         self._obs = env.worlds.outputs.bound_obs
+        self._version = env.worlds.arguments.version
 
     @guarded
     def replay(self) -> None:
@@ -51,12 +52,14 @@ class CapturedSteps:
 
         Raises:
             ClosedError: the env was closed.
-            SequenceError: other slabs were bound since the capture.
+            SequenceError: other slabs were bound, or parameters that are not by world were changed, since the capture.
         """
         if self._env.closed:
             raise ClosedError(f"{self._env.env_spec.name} was closed; make a new env.")
         if self._env.worlds.outputs.bound_obs is not self._obs:
             raise SequenceError("the slabs that this graph writes are not bound any more; capture the steps again.")
+        if self._env.worlds.arguments.version != self._version:
+            raise SequenceError("set_params() changed parameters that this graph holds; capture the steps again.")
         self._env.worlds.replay(self._graph, self._num_steps)
 
 

@@ -22,10 +22,12 @@ from gpu_vecenv.spec.env_spec import EnvSpec, require_spec
 from gpu_vecenv.spec.layout import Layout
 from gpu_vecenv.spec.validation import Array, ArrayT, require_mapping
 from gpu_vecenv.vector.env.attributes import METHODS, Attributes
+from gpu_vecenv.vector.env.changed_params import changed_layout, changed_params
 from gpu_vecenv.vector.env.notebook import table_rows
 from gpu_vecenv.vector.env.pickling import Copied, carried, carry_to, make_with_keywords, worlds_from_host, worlds_to_host
 from gpu_vecenv.vector.env.reentrancy import ReentrancyGuard, guarded
 from gpu_vecenv.vector.env.rendering import Rendering
+from gpu_vecenv.vector.env.reward import RewardFunction, StepRewards
 from gpu_vecenv.vector.inputs.autoreset import parse_autoreset_mode
 from gpu_vecenv.vector.inputs.options import check_options, refuse_keywords
 from gpu_vecenv.vector.inputs.presets import check_reader, with_preset
@@ -78,12 +80,15 @@ class GpuVectorEnv(Copied, VectorEnv[ArrayT, Any, ArrayT]):
         render_theme: colours of pictures, ``"dark"`` or ``"light"``.
         render_scale: factor on width and height of pictures, from 0.1 to 8.
         preset: ``"rllib"`` sets ``array="numpy"``, ``autoreset_mode="next_step"`` and ``copy=True``, which RLlib needs.
+        reward: rewards in place of the env's own: ``"team"``, the mean of an agent's role, or a function of ``agent_reward,
+            terminated, truncated, metrics, state``, tensors on the device, see ``Shaping``. ``rollout()`` then makes single
+            steps.
         params: parameters of the env by their spec names.
 
     Attributes:
         worlds: memory and launches of the worlds. Read its arrays, and change them with the methods of the env only.
         num_agents: agents in a world.
-        params: resolved parameters by spec name.
+        params: resolved parameters by spec name; ``set_params()`` changes them.
         role_counts: agents of each role in a world, in the order in which agents are numbered.
         role_rows: rows of each role in the agents view, one contiguous slice a role.
 
@@ -114,6 +119,7 @@ class GpuVectorEnv(Copied, VectorEnv[ArrayT, Any, ArrayT]):
         render_scale: float = 1.0,
         *,
         preset: str | None = None,  # with_preset() reads it
+        reward: RewardFunction | str | None = None,
         **params: Any,
     ) -> None:
         self._guard = ReentrancyGuard(require_spec(env_spec).name)
@@ -144,6 +150,8 @@ class GpuVectorEnv(Copied, VectorEnv[ArrayT, Any, ArrayT]):
         self._actions = action_reader(shapes, self.worlds.backend, not self._to_host, getattr(memory, "take", None))
         self._held: Any = None  # actions of the last step, if they are JAX's
         self._attributes = Attributes(env_spec, self.params)
+        self._made_params = self.params
+        self._reward = None if reward is None else StepRewards(reward, self.worlds)
         self._rendering = Rendering(self.worlds, style)
         self._started = False
         self.closed = False
@@ -221,6 +229,8 @@ class GpuVectorEnv(Copied, VectorEnv[ArrayT, Any, ArrayT]):
             self.worlds.require_capturable(self._waits)
             read = self._actions.read(actions)
             results = self.worlds.step(read)
+            if self._reward is not None:
+                self._reward.change(results.arrays)
             self._held = read if self.array == "jax" else None  # a queued kernel may read them until the next JaxMemory.meet()
             del read
             return self._results(results)
@@ -256,7 +266,7 @@ class GpuVectorEnv(Copied, VectorEnv[ArrayT, Any, ArrayT]):
         self._require_started("rollout()")
         self.worlds.require_capturable(self._waits)
         plan = plan_rollout(actions, num_steps, keep_actions, self._actions, self.worlds.arguments.can_draw)
-        results = self.worlds.rollout(plan)
+        results = self.worlds.rollout(plan) if self._reward is None else self._reward.rollout(plan)
         self._held = plan.actions if self.array == "jax" else None
         returned = self._results(results)
         if plan.keep:
@@ -307,6 +317,39 @@ class GpuVectorEnv(Copied, VectorEnv[ArrayT, Any, ArrayT]):
         self._require_started("set_state()")
         self.worlds.require_wait("set_state()")
         self.worlds.set_state(state)
+
+    @guarded
+    def set_params(self, /, **params: Any) -> None:
+        """Change parameters of the env between two steps, from the next step on. The state stays as it is.
+
+        A parameter that was given by world takes values by world or one for all; others take one value. Kernels read values by
+        world from memory, also in CUDA graphs that were captured before. Other graphs must be captured again; the trainer does.
+        Copies of the env have the present parameters. Bounds of ``single_observation_space`` follow.
+
+        Args:
+            **params: parameters by their spec names.
+
+        Raises:
+            UnknownParameterError: a parameter that the env does not have.
+            ParameterError, ShapeError: a value out of range, or a parameter on which sizes, the action space or the length of a
+                table depend, which needs another env.
+            SequenceError: a CUDA graph is being captured.
+        """
+        self._require_open()
+        self.worlds.require_wait("set_params()")
+        self.worlds.set_params(changed_layout(self.layout, params, self.num_worlds))
+        self.params = self.layout.params
+        self._attributes = Attributes(self.env_spec, self.params)
+        self._rendering = Rendering(self.worlds, self._rendering.style)
+        shapes = View(self.layout, self.num_worlds, self.view == "agents")
+        if shapes.single_observation_space != self.single_observation_space:
+            self.single_observation_space = shapes.single_observation_space
+            vars(self).pop("observation_space", None)
+
+    @property
+    def changed_params(self) -> dict[str, Any]:
+        """Parameters that ``set_params()`` gave another value than the env was made with, by name."""
+        return changed_params(self._made_params, self.params)
 
     @guarded
     def copy_worlds(self, source: Any, target: Any, diverge: bool = False) -> None:
@@ -513,7 +556,9 @@ class GpuVectorEnv(Copied, VectorEnv[ArrayT, Any, ArrayT]):
         same = ("num_worlds", "view", "device", "array", "autoreset_mode", "debug", "first_world", "render_mode")
         style = self._rendering.style
         pictures = {"render_theme": style.theme, "render_scale": style.scale}
-        return {name: getattr(self, name) for name in same} | {"copy": self.worlds.outputs.copy} | pictures | dict(self.params)
+        rewards = {} if self._reward is None else {"reward": self._reward.shaping.reward}
+        keywords = {name: getattr(self, name) for name in same} | {"copy": self.worlds.outputs.copy}
+        return keywords | pictures | rewards | dict(self.params)
 
     # ---- notebooks -------------------------------------------------------------------------------------------
 

@@ -32,6 +32,7 @@ class Arguments:
         invalid: int32 (1,) on the device, number of invalid actions that kernels counted.
         reset_options: float32 on the device, options of the last reset, which also hold for autoresets.
         can_draw: True if the action space has the bounds that random actions need.
+        version: number of changes since the env was made that a CUDA graph does not see, because it holds a copy of the struct.
     """
 
     def __init__(self, view: View, memory: Memory, addresses: Mapping[str, int], autoreset: int) -> None:
@@ -54,6 +55,7 @@ class Arguments:
             if values.shape != (view.num_worlds,):
                 raise ShapeError(f"{spec.name}: {name} must hold one number a world, ({view.num_worlds},), got {values.shape}.")
             self._tables[f"{name}_by_world"] = memory.from_numpy(values)
+        self.version = 0
         words = np.zeros(layout.dtype.itemsize // 8, np.uint64)
         self.struct = words.view(layout.dtype).reshape(())
         self.set(
@@ -86,6 +88,19 @@ class Arguments:
         """Overwrite members."""
         for name, value in values.items():
             self.struct[name] = value
+
+    def set_numbers(self, before: Layout, now: Layout) -> None:
+        """Overwrite the parameters, the constants and the tables that differ in two layouts of an env."""
+        memory = self._memory
+        for name, values in now.per_world.items():
+            if not np.array_equal(values, before.per_world[name]):
+                memory.assign(self._tables[f"{name}_by_world"], memory.from_numpy(values))
+        tables = {name: values for name, values in now.tables.items() if not np.array_equal(values, before.tables[name])}
+        scalars = {name: value for name, value in now.scalars.items() if value != before.scalars[name]}
+        for name, values in tables.items():
+            memory.assign(self._tables[name], memory.from_numpy(values))
+        self.set(**scalars)
+        self.version += bool(scalars or tables)
 
     def set_outputs(self, results: OutputArrays) -> None:
         """Overwrite the addresses of the outputs."""

@@ -11,6 +11,7 @@ from gymnasium.vector import AutoresetMode
 from gpu_vecenv.backend.base import Backend
 from gpu_vecenv.backend.memory import Memory
 from gpu_vecenv.errors import ActionError, SequenceError
+from gpu_vecenv.spec.layout import Layout
 from gpu_vecenv.spec.validation import Array
 from gpu_vecenv.vector.inputs.actions import KernelActions
 from gpu_vecenv.vector.inputs.autoreset import KERNEL_MODE
@@ -138,6 +139,12 @@ class Worlds:
         if "pool_entry" in state:
             self.pool.forget_entries()
         self._observe("gv_observe", self.outputs.new_last_obs())
+
+    def set_params(self, changed: Layout) -> None:
+        """Take parameters that change no sizes, see ``changed_layout()``, from the next step on; the state stays as it is."""
+        layout = self.view.layout
+        self.arguments.set_numbers(layout, changed)
+        layout.take_numbers(changed)
 
     def copy(self, sources: np.ndarray, overlap: bool, fork: tuple[int, int] | None) -> None:
         """Copy worlds onto others, and replace the last observation by that of the new state.

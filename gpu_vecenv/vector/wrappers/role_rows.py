@@ -13,6 +13,7 @@ from gymnasium.vector.utils import batch_space
 
 from gpu_vecenv.backend.memory import public_memory
 from gpu_vecenv.errors import ParameterError, ShapeError
+from gpu_vecenv.spec.params import Params
 from gpu_vecenv.spec.validation import ArrayT, abbreviated, describe, host_array, plain_tensor, require_mapping
 from gpu_vecenv.vector.env.pickling import Copied, carried, carry_to
 from gpu_vecenv.vector.env.vector_env import GpuVectorEnv, StepResults
@@ -60,7 +61,7 @@ class RoleRows(Copied, VectorEnv[ArrayT, Any, ArrayT]):
         self.group = next(group for group in env.layout.groups if group.role == role)
         self._other_roles = OtherRoles(env, role, {} if others is None else others)
         self.view, self.array, self.device = "agents", env.array, env.device
-        self.env_spec, self.params, self.spec = env.env_spec, env.params, env.spec
+        self.env_spec, self.spec = env.env_spec, env.spec
         self.autoreset_mode, self.render_mode, self.metadata = env.autoreset_mode, env.render_mode, dict(env.metadata)
         self.num_worlds, self.num_agents = env.num_worlds, counts[role]
         self.num_envs = self.num_worlds * self.num_agents
@@ -71,6 +72,11 @@ class RoleRows(Copied, VectorEnv[ArrayT, Any, ArrayT]):
         self._memory = public_memory(self.array, self.device)
         self._worlds = np.repeat(np.arange(self.num_worlds), self.num_agents)
         self._world_of_row = self._memory.from_numpy(self._worlds)
+
+    @property
+    def params(self) -> Params:
+        """Resolved parameters of the env."""
+        return self.env.params
 
     @cached_property
     def observation_space(self) -> Space:  # type: ignore[override]  # it can be assigned, which mypy does not know

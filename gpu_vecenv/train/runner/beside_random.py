@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 
 import numpy as np
 
 from gpu_vecenv.render.side_by_side import side_by_side
 from gpu_vecenv.render.style import Style
 from gpu_vecenv.render.worlds import WorldRenderers, tile
-from gpu_vecenv.train.run_folder.checkpoint import load_checkpoint, saved_config
+from gpu_vecenv.train.config import ResolvedConfig
 from gpu_vecenv.train.runner.build import make_env
 from gpu_vecenv.train.runner.matches import roles_that_learn
 
@@ -20,18 +18,16 @@ State = dict[str, np.ndarray]
 
 
 def beside_random(
-    run: str | Path, states: Callable[[list[str]], Iterator[State]], worlds: int, device: str, style: Style
+    config: ResolvedConfig, states: Callable[[list[str]], Iterator[State]], worlds: int, style: Style
 ) -> Iterator[np.ndarray]:
     """Yield frames, uint8 (H, W, 3), with random play on the left and trained play on the right.
 
     Args:
-        run: the run's folder, or a checkpoint file.
+        config: options of the env and of the run whose roles learn.
         states: function that plays worlds in which the given roles act at random, and yields states with the leading axis worlds.
         worlds: length of that axis.
-        device: device of the env that is made to read the parameters.
         style: colours and scale.
     """
-    config = dataclasses.replace(saved_config(run, load_checkpoint(run)), device=device)
     with contextlib.closing(make_env(config, num_worlds=1)) as env:
         learning, _ = roles_that_learn(env, config)
         left, right = (WorldRenderers(env.env_spec, env.params, worlds, style) for _ in range(2))

@@ -1,0 +1,78 @@
+"""Words of a command line as users write them: numbers of steps such as 1e5, and options that stand elsewhere."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+
+from gpu_vecenv.cli.run_options import LearningOptions, RunOptions, option_name
+from gpu_vecenv.errors import ParameterError
+from gpu_vecenv.registration import IDS
+from gpu_vecenv.train.config import NetworkConfig, PPOConfig, TrainConfig
+from gpu_vecenv.train.config.checks import NAMES_ELSEWHERE
+
+COUNTS = ("--total-steps", "--schedule-steps", "--num-envs", "--trials")
+"""Options whose integers may be written as 1e5 or 100_000."""
+
+
+def with_counts(words: Sequence[str]) -> list[str]:
+    """Return words in which numbers such as 1e5 after options of counts are integers."""
+    read: list[str] = []
+    before = ""
+    for word in words:
+        option, equals, value = word.partition("=")
+        if equals and option in COUNTS:
+            word = f"{option}={_count(value)}"
+        elif before in COUNTS:
+            word = _count(word)
+        before = word
+        read.append(word)
+    return read
+
+
+def _count(text: str) -> str:
+    """Return a whole number without an exponent; other text unchanged."""
+    try:
+        number = float(text.replace("_", ""))
+    except ValueError:
+        return text
+    return str(int(number)) if number.is_integer() and abs(number) < 2**63 else text
+
+
+def require_places(words: Sequence[str], options: Iterable[str]) -> None:
+    """Raise ParameterError for an option that stands for a parameter of the env, or for an option of a group.
+
+    Args:
+        words: words of a command.
+        options: options of the command besides those of runs, such as ``--seeds``.
+    """
+    fields = [field.name for group in (RunOptions, LearningOptions) for field in dataclasses.fields(group)]
+    known = {*options, *map(option_name, fields)}
+    for word in words:
+        option, _, value = word.partition("=")
+        if not option.startswith("--") or option in known:
+            continue
+        place = _place(option[2:].replace("-", "_"), words)
+        if place:
+            raise ParameterError(f"{option}: expected {place}{value or 'VALUE'} in its place.")
+
+
+def _place(name: str, words: Sequence[str]) -> str:
+    """Return where a parameter or an option of a group stands, such as ``--ppo learning_rate=``; empty if it is neither."""
+    former = NAMES_ELSEWHERE.get(name, name)
+    for group, config in (("ppo", PPOConfig), ("network", NetworkConfig)):
+        if former in [field.name for field in dataclasses.fields(config)]:
+            return f"--{group} {former}="
+    if former != name and former in [field.name for field in dataclasses.fields(TrainConfig)]:
+        return f"{option_name(former)} "
+    params = _params(words)
+    return f"--env {name}=" if name in params else ""
+
+
+def _params(words: Sequence[str]) -> list[str]:
+    """Return the names of the parameters of the env that the words name, or of all bundled envs without one."""
+    import importlib
+
+    named = [word for word in words if word in IDS] or list(IDS)
+    modules = [IDS[name]["entry_point"].partition(":")[0] for name in named]
+    return [param.name for module in modules for param in importlib.import_module(f"{module}.spec").SPEC.params]

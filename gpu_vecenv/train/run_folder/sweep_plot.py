@@ -1,0 +1,66 @@
+"""The picture of a sweep: values over trials, and over each setting."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from gpu_vecenv.atomic_file import atomic_file
+from gpu_vecenv.errors import MissingExtraError
+
+COLUMNS = 3
+"""Panels side by side."""
+
+Result = tuple[int, float, Mapping[str, Any]]
+"""Number of a trial, its value, and its settings by path."""
+
+
+def plot_sweep(path: Path, results: Sequence[Result], maximize: bool, metric: str) -> Path:
+    """Draw the trials of a sweep and return the path.
+
+    Args:
+        path: picture to write.
+        results: the trials with a value.
+        maximize: larger values are better.
+        metric: name of the value.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+        OSError: the picture cannot be written.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtraError('a picture of a sweep needs matplotlib: pip install "gpu-vecenv[train]"') from error
+    names = list(dict.fromkeys(name for _, _, settings in results for name in settings))
+    rows = math.ceil((len(names) + 1) / COLUMNS)
+    figure = Figure(figsize=(4.2 * COLUMNS, 3.2 * rows), layout="constrained")
+    axes = figure.subplots(rows, COLUMNS, squeeze=False).flat
+    first = next(axes)
+    best = list(itertools.accumulate((value for _, value, _ in results), max if maximize else min))
+    numbers = [number for number, _, _ in results]
+    first.plot(numbers, [value for _, value, _ in results], ".", label="a run")
+    first.step(numbers, best, where="post", label="the best so far")
+    first.set_xlabel("trial")
+    first.set_ylabel(metric)
+    first.legend()
+    for name in names:
+        _draw_setting(next(axes), name, [(settings[name], value) for _, value, settings in results if name in settings])
+    for unused in axes:
+        unused.set_axis_off()
+    with atomic_file(path) as partial:
+        figure.savefig(partial, dpi=110)
+    return path
+
+
+def _draw_setting(panel: Any, name: str, points: Sequence[tuple[Any, float]]) -> None:
+    """Draw the values over one setting: on a logarithmic axis if it spans more than a factor of 30, by name for choices."""
+    numbers = all(isinstance(x, int | float) and not isinstance(x, bool) for x, _ in points)
+    at: list[Any] = [x if numbers else str(x) for x, _ in points]
+    panel.plot(at, [value for _, value in points], ".")
+    if numbers and min(at) > 0 and max(at) > 30 * min(at):
+        panel.set_xscale("log")
+    panel.set_xlabel(name)

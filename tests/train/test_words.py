@@ -1,0 +1,97 @@
+"""What users type by habit: numbers such as 1e5, options of other libraries and in other places, and runs that do not exist."""
+
+import shutil
+import subprocess
+
+import pytest
+
+from gpu_vecenv.cli.main import COMMANDS, main
+from gpu_vecenv.cli.words import with_counts
+from gpu_vecenv.train import CheckpointError, ConfigError, NetworkConfig, PPOConfig, TrainConfig, load_checkpoint
+from gpu_vecenv.train.config.presets import preset_of
+
+
+@pytest.mark.parametrize(("words", "error"), [
+    ("train WarpTag-v0 --num-runners 20", "--num-runners: expected --env num_runners=VALUE in its place."),
+    ("train WarpTag-v0 --num-runners=20", "--num-runners: expected --env num_runners=20 in its place."),
+    ("train WarpTag-v0 --lr 1e-3", "--lr: expected --ppo learning_rate=VALUE in its place."),
+    ("train WarpTag-v0 --learning-rate=1e-3", "--learning-rate: expected --ppo learning_rate=1e-3 in its place."),
+    ("train WarpTag-v0 --hidden-sizes 64", "--hidden-sizes: expected --network hidden_sizes=VALUE in its place."),
+    ("train WarpTag-v0 --total-timesteps 100", "--total-timesteps: expected --total-steps VALUE in its place."),
+    ("memory WarpCartPole-v1 --gravity 3", "--gravity: expected --env gravity=VALUE in its place."),
+    ("eval runs/a --num-runners 3", "--num-runners: expected --env num_runners=VALUE in its place."),
+])  # fmt: skip
+def test_options_in_other_places_name_theirs(words, error, capsys):
+    assert main(words.split()) == 2
+    assert error in capsys.readouterr().err
+
+
+def test_counts_may_have_exponents():
+    words = "--total-steps 1e5 --num-envs=1_000 --schedule-steps 2.5e6 --stop-at 1e5 --total-steps 1.5 --num-envs auto".split()
+    read = "--total-steps 100000 --num-envs=1000 --schedule-steps 2500000 --stop-at 1e5 --total-steps 1.5 --num-envs auto"
+    assert with_counts(words) == read.split()
+
+
+def test_a_run_has_as_many_steps_as_1e2_says(tmp_path, monkeypatch, capsys):
+    said = "gpu_vecenv.cli.train.show_run"
+    monkeypatch.setattr(said, lambda trainer, left_out, *_: print(trainer.config.total_steps, left_out))
+    line = f"train WarpCartPole-v1 --total-steps 1e2 --num-envs 4 --ppo num_steps=8 --device cpu --out {tmp_path}/a"
+    assert main([*line.split(), "--no-video", "--no-matches"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] in ("100 {'video', 'matches'}", "100 {'matches', 'video'}")
+
+
+def test_a_run_without_matches_and_video_ends_with_curves_alone(tmp_path, capsys):
+    line = f"train WarpCartPole-v1 --total-steps 64 --num-envs 4 --ppo num_steps=8 --device cpu --out {tmp_path}/a"
+    assert main([*line.split(), "--no-video", "--no-matches"]) == 0
+    files = {path.name for path in (tmp_path / "a").iterdir()}
+    assert "curves.png" in files and not {"video.mp4", "against_random.json"} & files
+    assert "Learned in" not in capsys.readouterr().out
+
+
+def test_a_missing_run_names_runs_nearby(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for name in ("tag", "cartpole"):
+        (tmp_path / "runs" / name).mkdir(parents=True)
+        TrainConfig("WarpTag-v0").save(tmp_path / "runs" / name)
+    with pytest.raises(CheckpointError, match="runs/tga: expected a checkpoint file, got none; runs nearby: runs/tag, runs/c"):
+        load_checkpoint("runs/tga")
+    assert main(["eval", "tag"]) == 2
+    assert "tag: expected a checkpoint file, got none; runs nearby: " in capsys.readouterr().err
+
+
+def test_fields_may_be_given_as_dicts():
+    preset = preset_of("WarpTag-v0")
+    config = TrainConfig("WarpTag-v0", ppo={"gamma": 0.5}, network={"hidden_sizes": [8]})
+    assert config.ppo == PPOConfig(**{**vars(preset.ppo), "gamma": 0.5}) != PPOConfig(gamma=0.5)
+    assert config.network == NetworkConfig(**{**vars(preset.of("ppo").network), "hidden_sizes": (8,)})
+    assert config == TrainConfig.from_options({"env_id": "WarpTag-v0", "ppo": {"gamma": 0.5}, "network": {"hidden_sizes": [8]}})
+    with pytest.raises(ConfigError, match="got 'lr'. Did you mean 'learning_rate'"):
+        TrainConfig("WarpTag-v0", ppo={"lr": 0.1})
+    with pytest.raises(ConfigError, match="Did you mean 'num_epochs'"):
+        TrainConfig("WarpTag-v0", ppo={"n_epochs": 3})
+
+
+def completed(script, *words):
+    """What bash completes for the last of some words."""
+    line = f"source {script}; COMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}; _gpu_vecenv; echo ${{COMPREPLY[@]}}"
+    return subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=True).stdout.split()
+
+
+def test_bash_completes_commands_options_and_ids(tmp_path, capsys):
+    assert main(["completion", "bash"]) == 0
+    script = tmp_path / "script"
+    script.write_text(capsys.readouterr().out)
+    assert completed(script, "gpu-vecenv", "tr") == ["train"]
+    assert completed(script, "gpu-vecenv", "train", "--total") == ["--total-steps"]
+    assert completed(script, "gpu-vecenv", "train", "--no-v") == ["--no-video"]
+    assert completed(script, "gpu-vecenv", "train", "WarpT") == ["WarpTag-v0"]
+    assert completed(script, "gpu-vecenv", "watch", "--beside") == ["--beside-random"]
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_scripts_of_other_shells_name_each_command(shell, capsys):
+    assert main(["completion", shell]) == 0
+    script = capsys.readouterr().out
+    assert all(name in script for name in COMMANDS) and "total-steps" in script and "no-matches" in script
+    if shutil.which(shell):
+        subprocess.run([shell, "-n", "/dev/stdin"], input=script, text=True, check=True)
