@@ -2,11 +2,15 @@
 
 A wheel contains shared objects but no Python extension, so its tag is ``py3-none-<platform>`` and it works for every Python
 version. An editable install has those for the processor of this machine, in the checkout's ``gpu_vecenv/_prebuilt``.
+
+The setting ``machine`` (``pip wheel -C machine=aarch64 .``) builds a wheel for a release: zig, which ``ziglang`` contains, compiles
+for that machine and an old C library, so that the wheel fits every Linux that pip supports.
 """
 
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sys
 import sysconfig
@@ -25,12 +29,16 @@ from setuptools.build_meta import (  # noqa: F401  (hooks without changes)
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
+GLIBC = "2.17"
+"""Oldest version of the C library on which wheels of a release run; the first one for aarch64."""
+
 Settings = dict[str, Any] | None
 
 
 def get_requires_for_build_wheel(config_settings: Settings = None) -> list[str]:
     """Requirements of setuptools, and a compiler if the machine has none."""
-    return build_meta.get_requires_for_build_wheel(config_settings) + _compiler_requirement()
+    compiler = _compiler_requirement() if _machine(config_settings) is None else ["ziglang"]
+    return build_meta.get_requires_for_build_wheel(config_settings) + compiler
 
 
 def get_requires_for_build_editable(config_settings: Settings = None) -> list[str]:
@@ -41,10 +49,15 @@ def get_requires_for_build_editable(config_settings: Settings = None) -> list[st
 def build_wheel(
     wheel_directory: str, config_settings: Settings = None, metadata_directory: str | None = None
 ) -> str:
-    """Compile the kernels, then build the wheel for this platform and every Python."""
-    from gpu_vecenv.backend.compiler import LEVELS
+    """Compile the kernels, then build the wheel for every Python, on this platform or on the setting ``machine``."""
+    from gpu_vecenv.backend.compiler import LEVELS, LEVELS_OF
 
-    prebuild(LEVELS)
+    machine = _machine(config_settings)
+    if machine is None:
+        prebuild(LEVELS)
+    else:
+        os.environ["CXX"] = f"{shlex.quote(sys.executable)} -m ziglang cc -target {machine}-linux-gnu.{GLIBC} -s"
+        prebuild(LEVELS_OF[machine])
     return build_meta.build_wheel(wheel_directory, _for_platform(config_settings), metadata_directory)
 
 
@@ -52,22 +65,28 @@ def build_editable(
     wheel_directory: str, config_settings: Settings = None, metadata_directory: str | None = None
 ) -> str:
     """Compile the kernels for this processor into the checkout, then build the editable install."""
-    from gpu_vecenv.backend.compiler import cpu_level
+    from gpu_vecenv.backend.compiler import LEVELS, cpu_level
 
-    prebuild((cpu_level(),))
+    prebuild(LEVELS, (cpu_level(),))
     return build_meta.build_editable(wheel_directory, config_settings, metadata_directory)
 
 
-def prebuild(levels: tuple[str, ...]) -> None:
-    """Compile every kernel of the package for these instruction sets into ``gpu_vecenv/_prebuilt``; remove stale files there."""
-    from gpu_vecenv.backend.compiler import LEVELS, PREBUILT, compile_object, object_name
+def prebuild(levels: tuple[str, ...], needed: tuple[str, ...] | None = None) -> None:
+    """Compile every kernel of the package into ``gpu_vecenv/_prebuilt``, and remove all other files there.
+
+    Args:
+        levels: instruction sets whose files stay.
+        needed: those that are compiled, by default all of ``levels``.
+    """
+    from gpu_vecenv.backend.compiler import PREBUILT, compile_object, object_name
     from gpu_vecenv.backend.trainer_programs import PROGRAMS
 
-    jobs = {object_name(spec, level): (spec, level) for spec in (*_bundled_specs(), *PROGRAMS) for level in LEVELS}
+    needed = levels if needed is None else needed
+    jobs = {object_name(spec, level): (spec, level) for spec in (*_bundled_specs(), *PROGRAMS) for level in levels}
     for stale in PREBUILT.glob("*"):
         if stale.name not in jobs:
             stale.unlink() if stale.is_file() else shutil.rmtree(stale)
-    missing = {name: job for name, job in jobs.items() if job[1] in levels and not (PREBUILT / name).is_file()}
+    missing = {name: job for name, job in jobs.items() if job[1] in needed and not (PREBUILT / name).is_file()}
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # threads wait for compilers
         list(pool.map(lambda name: compile_object(*missing[name], PREBUILT / name), missing))
 
@@ -86,9 +105,26 @@ def _compiler_requirement() -> list[str]:
     return [] if find_compiler() else ["ziglang"]
 
 
+def _machine(config_settings: Settings) -> str | None:
+    """Return the setting ``machine``, None if it is missing.
+
+    Raises:
+        ValueError: it is no machine that has bundled kernels.
+    """
+    from gpu_vecenv.backend.compiler import LEVELS_OF
+
+    machine = (config_settings or {}).get("machine")
+    if machine is not None and machine not in LEVELS_OF:
+        raise ValueError(f"machine must be one of {', '.join(LEVELS_OF)}, got {machine!r}.")
+    return machine
+
+
 def _for_platform(config_settings: Settings) -> dict[str, Any]:
-    settings = dict(config_settings or {})
+    """Return the settings with the tag of the wheel's platform."""
+    settings, machine = dict(config_settings or {}), _machine(config_settings)
+    settings.pop("machine", None)
+    platform = sysconfig.get_platform() if machine is None else f"manylinux_{GLIBC.replace('.', '_')}_{machine}"
     option = settings.get("--build-option", [])
     options = [option] if isinstance(option, str) else list(option)
-    settings["--build-option"] = [*options, f"--plat-name={sysconfig.get_platform()}"]
+    settings["--build-option"] = [*options, f"--plat-name={platform}"]
     return settings
