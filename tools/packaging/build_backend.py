@@ -3,8 +3,8 @@
 A wheel contains shared objects but no Python extension, so its tag is ``py3-none-<platform>`` and it works for every Python
 version. An editable install has those for the processor of this machine, in the checkout's ``gpu_vecenv/_prebuilt``.
 
-The setting ``machine`` (``pip wheel -C machine=aarch64 .``) builds a wheel for a release: zig, which ``ziglang`` contains, compiles
-for that machine and an old C library, so that the wheel fits every Linux that pip supports.
+The setting ``machine`` (``pip wheel -C machine=aarch64 .``) builds a wheel for a release: zig, from the package ``ziglang``,
+compiles for that machine and an old C library, so that the wheel fits every Linux that pip supports.
 """
 
 from __future__ import annotations
