@@ -7,6 +7,7 @@ cd "$(dirname "$0")/../.."
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
 
+export PIP_CONSTRAINT="$PWD/constraints.txt"  # for the environments of the builds, too
 # A virtual environment without this package, whose modules the build would find in place of those that it builds.
 python3 -m venv "$work/venv"
 "$work/venv/bin/pip" install --quiet build auditwheel
