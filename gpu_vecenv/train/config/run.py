@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import InitVar, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from gpu_vecenv.atomic_file import atomic_file
 from gpu_vecenv.spec.validation import abbreviated
@@ -37,6 +37,7 @@ from gpu_vecenv.train.config.checks import (
     one_of,
     plain,
     require,
+    suggests_names,
 )
 from gpu_vecenv.train.config.former import refuse_former, renamed
 from gpu_vecenv.train.config.network import NetworkConfig
@@ -56,10 +57,16 @@ CONFIG_FILE = "config.yaml"
 """Name of the file with a run's options in its folder."""
 
 
+@suggests_names
 @dataclass(frozen=True)
 class TrainConfig:
-    """One training run. Fields left None are filled from the env's preset for the algorithm, see ``Preset``."""
+    """One training run. Fields left None are filled from the env's preset for the algorithm, see ``Preset``.
 
+    ``ppo``, ``network`` and ``auto_sizes`` take dicts, too, as in ``ppo={"learning_rate": 1e-3}``. What a dict leaves out is the
+    preset's.
+    """
+
+    GROUPS: ClassVar[Mapping[str, type]] = {"ppo": PPOConfig, "network": NetworkConfig}
     env_id: str
     """Registered Gymnasium id, such as ``WarpTag-v0``."""
     num_envs: int | Literal["auto"] | None = None
@@ -86,9 +93,9 @@ class TrainConfig:
     """Policies that act but are not updated."""
     load_policies: dict[str, str] = field(default_factory=dict)
     """Policy name to a checkpoint file; the policy starts with the weights that the file holds under the same name."""
-    ppo: PPOConfig | None = None
+    ppo: PPOConfig | Mapping[str, Any] | None = None
     """Hyperparameters of the update."""
-    network: NetworkConfig | None = None
+    network: NetworkConfig | Mapping[str, Any] | None = None
     """Shape of the networks."""
     threads: int = 1
     """CPU threads of torch in training, evaluation and play; the process's own number is restored afterwards.
@@ -138,7 +145,7 @@ class TrainConfig:
     """Registered name of the algorithm that updates the policies; ``policies`` may name another one for each."""
     algorithms: dict[str, Any] = field(default_factory=dict)
     """Options of other algorithms than PPO by name, such as ``{"evolution": EvolutionConfig()}``; others are those of presets."""
-    auto_sizes: AutoSizes | None = None
+    auto_sizes: AutoSizes | Mapping[str, Any] | None = None
     """Bounds of the search for ``num_envs="auto"``; without them those of ``AutoSizes()``."""
     shards: int | None = None
     """Equal parts of the worlds, of which each minibatch takes an equal share. None: one for each process of the run.
@@ -150,6 +157,12 @@ class TrainConfig:
     def __post_init__(self, executor: object) -> None:
         """Check types and ranges; ``executor`` is a former option."""
         refuse_former({} if executor is None else {"executor": executor})
+        mappings = {name: value for name in _DATACLASSES if isinstance(value := getattr(self, name), Mapping)}
+        if mappings:
+            check_fields(self, {"env_id": _CHECKS["env_id"]})
+            import_env(self.env_id)  # it may register a preset
+            for name, value in _built_groups(mappings, preset_of(self.env_id), self.algorithm).items():
+                object.__setattr__(self, name, value)
         check_fields(self, _CHECKS)
         object.__setattr__(self, "frozen", tuple(self.frozen))
         object.__setattr__(self, "env_kwargs", plain("env_kwargs", self.env_kwargs))
@@ -194,7 +207,8 @@ class TrainConfig:
             ConfigError: see ``options_of()``.
         """
         with _errors_of(policy):
-            return dataclasses.replace(self.network or NetworkConfig(), **self.settings_of(policy).network)
+            network = self.network if isinstance(self.network, NetworkConfig) else NetworkConfig()
+            return dataclasses.replace(network, **self.settings_of(policy).network)
 
     def num_steps(self, policies: Iterable[str]) -> int:
         """Return the steps of a rollout.
@@ -305,13 +319,7 @@ class TrainConfig:
         good = isinstance(options, Mapping) and is_name(options.get("env_id"))
         require(good, "options", "a mapping with an env_id", options)
         preset, built = preset_of(options["env_id"]), grouped(options, cls)
-        if isinstance(network := built.get("network"), Mapping):
-            usual = preset.of(str(built.get("algorithm", cls.algorithm))).network
-            built["network"] = from_options(NetworkConfig, {**vars(usual), **network})
-        if isinstance(bounds := built.get("auto_sizes"), Mapping):
-            built["auto_sizes"] = from_options(AutoSizes, bounds)
-        if isinstance(ppo := built.get("ppo"), Mapping):
-            built["ppo"] = from_options(PPOConfig, {**vars(preset.ppo), **ppo})
+        built |= _built_groups(built, preset, built.get("algorithm", cls.algorithm))
         if isinstance(groups := built.get("algorithms"), Mapping):
             built["algorithms"] = {name: _options(name, fields, preset) for name, fields in groups.items()}
         if isinstance(built.get("policies"), Mapping):
@@ -334,6 +342,22 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
         return text.from_yaml(text.read_bytes(path))
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from error
+
+
+_DATACLASSES = ("ppo", "network", "auto_sizes")
+"""Options that are dataclasses, and may be given as mappings."""
+
+
+def _built_groups(options: Mapping[str, Any], preset: Preset, algorithm: object) -> dict[str, Any]:
+    """Return the dataclasses of those of ``_DATACLASSES`` that are mappings; fields that these leave out are the preset's."""
+    built: dict[str, Any] = {}
+    if isinstance(ppo := options.get("ppo"), Mapping):
+        built["ppo"] = from_options(PPOConfig, {**vars(preset.ppo), **ppo})
+    if isinstance(network := options.get("network"), Mapping):
+        built["network"] = from_options(NetworkConfig, {**vars(preset.of(str(algorithm)).network), **network})
+    if isinstance(bounds := options.get("auto_sizes"), Mapping):
+        built["auto_sizes"] = from_options(AutoSizes, bounds)
+    return built
 
 
 def _options(algorithm: str, options: object, preset: Preset) -> object:
