@@ -1,8 +1,8 @@
 """Writes what the first run learned into the pages that quote it, from the matches that the run wrote at its end.
 
-    python tools/docs/first_run.py           # write the pages
-    python tools/docs/first_run.py --check   # only tell if a page is out of date
-    python tools/docs/first_run.py --train   # train the first run again on the CPU, store its matches, then write the pages
+python tools/docs/first_run.py           # write the pages
+python tools/docs/first_run.py --check   # only tell if a page is out of date
+python tools/docs/first_run.py --train   # train the first run again on the CPU, store its matches, then write the pages
 """
 
 from __future__ import annotations
