@@ -1,5 +1,6 @@
 """Types that an editor and mypy see: arrays of an env have the type of its array kind."""
 
+import pydoc
 import re
 import shutil
 import sys
@@ -55,5 +56,15 @@ def test_mypy_knows_the_type_of_arrays(tmp_path, monkeypatch):
     assert re.findall(r"error: (.*)", printed) == ['"Tensor" has no attribute "no_such_method"  [attr-defined]']
 
 
-def test_make_vec_is_gymnasiums_function():
-    assert gpu_vecenv.make_vec is gymnasium.make_vec
+def test_make_vec_makes_the_env_of_gymnasiums_function():
+    made = [make("WarpCartPole-v1", 3, device="cpu", array="numpy") for make in (gpu_vecenv.make_vec, gymnasium.make_vec)]
+    assert type(made[0]) is type(made[1]) and made[0].spec == made[1].spec
+    first, second = (env.reset(seed=5)[0] for env in made)
+    assert (first == second).all() and first.shape == (3, 4)
+    for env in made:
+        env.close()
+
+
+def test_help_of_make_vec_is_ours():
+    shown = pydoc.render_doc(gpu_vecenv.make_vec, renderer=pydoc.plaintext)
+    assert "in module gpu_vecenv.vector.env.make" in shown and "GpuVectorEnv" in shown and "vectorization_mode" not in shown
