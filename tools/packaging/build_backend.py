@@ -1,7 +1,8 @@
 """Build back end of this repository: setuptools, with the bundled CPU kernels compiled first.
 
 A wheel contains shared objects but no Python extension, so its tag is ``py3-none-<platform>`` and it works for every Python
-version. An editable install has those for the processor of this machine, in the checkout's ``gpu_vecenv/_prebuilt``.
+version. An editable install has those for the processor of this machine, in the checkout's ``gpu_vecenv/_prebuilt``, and links
+to all folders of the package in ``.editable``.
 
 The setting ``machine`` (``pip wheel -C machine=aarch64 .``) builds a wheel for a release: zig, from the package ``ziglang``,
 compiles for that machine and an old C library, so that the wheel fits every Linux that pip supports.
@@ -9,11 +10,14 @@ compiles for that machine and an old C library, so that the wheel fits every Lin
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shlex
 import shutil
 import sys
 import sysconfig
+import zipfile
+from base64 import urlsafe_b64encode
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -68,7 +72,38 @@ def build_editable(
     from gpu_vecenv.backend.compiler import LEVELS, cpu_level
 
     prebuild(LEVELS, (cpu_level(),))
-    return build_meta.build_editable(wheel_directory, config_settings, metadata_directory)
+    name = build_meta.build_editable(wheel_directory, config_settings, metadata_directory)
+    _put_on_path(Path(wheel_directory, name), link_package())
+    return name
+
+
+def link_package() -> Path:
+    """Link the package as wheels have it, with ``envs/`` and ``adapters/`` inside, and return the folder for the path.
+
+    Folders are links, so that new files in them are part of the package at once.
+    """
+    package = ROOT / ".editable" / "gpu_vecenv"
+    shutil.rmtree(package.parent, ignore_errors=True)
+    package.mkdir(parents=True)
+    for path in (*(ROOT / "gpu_vecenv").iterdir(), ROOT / "envs", ROOT / "adapters"):
+        if path.name != "__pycache__":
+            (package / path.name).symlink_to(path)
+    return package.parent
+
+
+def _put_on_path(wheel: Path, folder: Path) -> None:
+    """Let an editable wheel put a folder on the path, in place of the import hook of setuptools, which no type checker runs."""
+    name, text = "gpu_vecenv.pth", f"{folder}\n"
+    digest = urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
+    with zipfile.ZipFile(wheel) as archive:
+        files = {each: archive.read(each).decode() for each in archive.infolist() if not each.filename.startswith("__editable__")}
+    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(name, text)
+        for each, content in files.items():
+            if each.filename.endswith(".dist-info/RECORD"):
+                kept = [line for line in content.splitlines() if not line.startswith("__editable__")]
+                content = "\n".join([f"{name},sha256={digest},{len(text.encode())}", *kept, ""])
+            archive.writestr(each, content)
 
 
 def prebuild(levels: tuple[str, ...], needed: tuple[str, ...] | None = None) -> None:
