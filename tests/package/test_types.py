@@ -3,6 +3,7 @@
 import pydoc
 import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -68,3 +69,38 @@ def test_make_vec_makes_the_env_of_gymnasiums_function():
 def test_help_of_make_vec_is_ours():
     shown = pydoc.render_doc(gpu_vecenv.make_vec, renderer=pydoc.plaintext)
     assert "in module gpu_vecenv.vector.env.make" in shown and "GpuVectorEnv" in shown and "vectorization_mode" not in shown
+
+
+SCRIPT = """
+import gpu_vecenv
+from gpu_vecenv.envs.tag.spec import SPEC
+from gpu_vecenv.train import PolicyConfig, TrainConfig, Trainer
+
+env = gpu_vecenv.make_vec("WarpTag-v0", num_envs=2, array="numpy")
+obs, info = env.reset(seed=0)
+print(obs.mean(), SPEC.name)
+config = TrainConfig("WarpTag-v0", ppo={"learning_rate": 1e-3}, policies={"runner": PolicyConfig(ppo={"gamma": 0.9})})
+metrics: dict[str, float] = Trainer(config).train()
+obs.no_such_method()
+"""
+"""A user's script with one mistake, in its last line."""
+
+CHECKERS = {
+    "mypy": ["mypy", "--strict", "--cache-dir", "cache"],
+    "pyright": ["pyright", "--level", "warning"],
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("checker", CHECKERS)
+def test_a_users_script_is_checked_after_the_install_of_readme(checker, tmp_path):
+    """The checker of this environment finds the package as it was installed here, from another folder than the checkout."""
+    module, *options = CHECKERS[checker]
+    pytest.importorskip(module)
+    (tmp_path / "script.py").write_text(SCRIPT)
+    python = ["--pythonpath", sys.executable] if checker == "pyright" else ["--python-executable", sys.executable]
+    command = [sys.executable, "-m", module, *options, *python, "script.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    found = [line for line in done.stdout.splitlines() if re.search(r"\b(error|warning):?\s", line) and "script.py:" in line]
+    assert len(found) == 1, done.stdout + done.stderr
+    assert "no_such_method" in found[0] and f"script.py:{len(SCRIPT.splitlines())}" in found[0]
