@@ -286,12 +286,12 @@ def test_key_value_words_are_parsed():
 
 
 def test_dicts_in_the_constructor_change_fields_of_the_preset():
-    config = TrainConfig("WarpTag-v0", ppo={"gamma": 0.5}, network={"hidden_sizes": (8,)}, num_envs="auto", auto_sizes={"seconds": 3})
+    groups = {"ppo": {"gamma": 0.5}, "network": {"hidden_sizes": (8,)}, "auto_sizes": {"seconds": 3}}
+    config = TrainConfig("WarpTag-v0", num_envs="auto", **groups)
     assert config.ppo == dataclasses.replace(PRESETS["WarpTag-v0"].ppo, gamma=0.5)
     assert config.network == dataclasses.replace(PRESETS["WarpTag-v0"].network, hidden_sizes=(8,))
     assert config.auto_sizes == AutoSizes(seconds=3)
-    fields = {"env_id": "WarpTag-v0", "num_envs": "auto", "ppo": {"gamma": 0.5}, "network": {"hidden_sizes": (8,)}}
-    assert config == TrainConfig.from_options({**fields, "auto_sizes": {"seconds": 3}})
+    assert config == TrainConfig.from_options({"env_id": "WarpTag-v0", "num_envs": "auto", **groups})
 
 
 @pytest.mark.parametrize(("build", "meant"), [
