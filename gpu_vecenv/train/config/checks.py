@@ -231,5 +231,5 @@ def suggests_names(cls: type[_Config]) -> type[_Config]:
         require_known(cls.__name__, [name for name in options if name not in known], _names(cls), _groups(cls))
         construct(self, *values, **options)
 
-    cls.__init__ = __init__  # type: ignore[assignment]
+    cls.__init__ = __init__  # type: ignore[method-assign]
     return cls
