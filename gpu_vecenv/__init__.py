@@ -33,6 +33,7 @@ _PUBLIC = {
     "spec.params": ("LARGEST", "SMALLEST", "TIME_LIMIT", "Param", "Params", "agent_values"),
     "spec.registered": ("register_preset",),
     "spec.roles": ("Role",),
+    "vector.env.make": ("make_vec",),
     "vector.env.masks": ("sample_mask",),
     "vector.env.graph": ("CapturedSteps", "capture_steps"),
     "vector.wrappers.normalize": ("NormalizeObservation", "NormalizeReward"),
@@ -47,11 +48,9 @@ _PUBLIC = {
 """Public names by the module that defines them."""
 
 _MODULES = {name: f"gpu_vecenv.{module}" for module, names in _PUBLIC.items() for name in names}
-_MODULES["make_vec"] = "gymnasium"
 __all__ = sorted(_MODULES)
 
 if TYPE_CHECKING:
-    from gpu_vecenv._make_vec import make_vec as make_vec
     from gpu_vecenv.render.notebook import show as show
     from gpu_vecenv.render.side_by_side import side_by_side as side_by_side
     from gpu_vecenv.render.video import write_video as write_video
@@ -75,6 +74,7 @@ if TYPE_CHECKING:
     from gpu_vecenv.spec.validation import Array as Array
     from gpu_vecenv.vector.env.graph import CapturedSteps as CapturedSteps
     from gpu_vecenv.vector.env.graph import capture_steps as capture_steps
+    from gpu_vecenv.vector.env.make import make_vec as make_vec
     from gpu_vecenv.vector.env.masks import sample_mask as sample_mask
     from gpu_vecenv.vector.env.single_env import SingleEnv as SingleEnv
     from gpu_vecenv.vector.env.vector_env import GpuVectorEnv as GpuVectorEnv

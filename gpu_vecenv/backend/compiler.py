@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
+import platform
 import shlex
 import shutil
 import subprocess
@@ -18,8 +19,14 @@ from gpu_vecenv.errors import CompileError
 from gpu_vecenv.spec.env_spec import EnvSpec
 
 PREBUILT = Path(__file__).parent.parent / "_prebuilt"
-LEVELS = ("x86-64-v3", "x86-64")
-"""Instruction sets of the bundled kernels, the larger one first."""
+LEVELS_OF = {"x86_64": ("x86-64-v3", "x86-64"), "aarch64": ("armv8-a",)}
+"""Instruction sets of the bundled kernels by machine, in the words of GCC, the larger one first."""
+
+LEVELS = LEVELS_OF.get(platform.machine(), LEVELS_OF["x86_64"])
+"""Those of this machine."""
+
+ZIG_LEVELS = {"x86-64-v3": "x86_64_v3", "x86-64": "x86_64", "armv8-a": "generic"}
+"""The same instruction sets in the words of zig."""
 
 FLAGS = ("-O3", "-std=c++17", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-math-errno", "-fno-trapping-math",
          "-ffp-contract=off", "-x", "c++")
@@ -110,9 +117,8 @@ def compile_to_bytes(spec: EnvSpec | Program, level: str, extra: tuple[str, ...]
         CompileError: no compiler, or the kernel does not compile; the message holds the compiler's output.
     """
     compiler = require_compiler(spec)
-    # zig spells the psABI levels with underscores
     zig = "ziglang" in compiler or Path(compiler[0]).name == "zig"
-    march = level.replace("-", "_") if zig else level
+    march = ZIG_LEVELS[level] if zig else level
     command = [*compiler, *flags(spec), f"-march={march}", *extra]
     return _built(spec.name, spec.kernel.name, kernel_source(spec), command)
 

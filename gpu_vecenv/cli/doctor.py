@@ -72,9 +72,9 @@ def check_cpu() -> Check:
     except ParameterError as error:
         return Check("CPU", False, str(error), "unset it, or set it to the number of threads that step worlds.")
     detail = f"{os.cpu_count()} cores, kernels use {threads} threads and {compiler.cpu_level()}"
-    if (platform.system(), platform.machine()) == ("Linux", "x86_64"):
+    if platform.system() == "Linux" and platform.machine() in compiler.LEVELS_OF:
         return Check("CPU", True, detail)
-    return Check("CPU", False, detail, "only Linux on x86-64 is supported; on Windows use WSL.")
+    return Check("CPU", False, detail, "only Linux on x86-64 and aarch64 is supported; on Windows use WSL.")
 
 
 def check_gpu() -> tuple[Driver | None, Check]:

@@ -9,7 +9,7 @@ from gpu_vecenv.cli.run_options import LearningOptions, RunOptions, option_name
 from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.registration import IDS
 from gpu_vecenv.train.config import NetworkConfig, PPOConfig, TrainConfig
-from gpu_vecenv.train.config.checks import NAMES_ELSEWHERE
+from gpu_vecenv.train.config.checks import OTHER_NAMES
 
 COUNTS = ("--total-steps", "--schedule-steps", "--num-envs", "--trials")
 """Options whose integers may be written as 1e5 or 100_000."""
@@ -59,7 +59,7 @@ def require_places(words: Sequence[str], options: Iterable[str]) -> None:
 
 def _place(name: str, words: Sequence[str]) -> str:
     """Return where a parameter or an option of a group stands, such as ``--ppo learning_rate=``; empty if it is neither."""
-    former = NAMES_ELSEWHERE.get(name, name)
+    former = OTHER_NAMES.get(name, name)
     for group, config in (("ppo", PPOConfig), ("network", NetworkConfig)):
         if former in [field.name for field in dataclasses.fields(config)]:
             return f"--{group} {former}="

@@ -14,7 +14,7 @@ from gpu_vecenv import errors
 PAGES = sorted((Path(__file__).resolve().parents[2] / "docs" / "api").glob("*.md"))
 NAMED = [name for page in PAGES for name in re.findall(r"^::: (\S+)$", page.read_text(), re.MULTILINE)]
 PUBLIC = [getattr(gpu_vecenv.train, name) for name in gpu_vecenv.train.__all__]
-PUBLIC += [getattr(gpu_vecenv, name) for name in gpu_vecenv.__all__ if name != "make_vec"]
+PUBLIC += [getattr(gpu_vecenv, name) for name in gpu_vecenv.__all__]
 PUBLIC = [thing for thing in PUBLIC if isinstance(thing, type | FunctionType)] + [errors.GpuVecenvError]
 
 

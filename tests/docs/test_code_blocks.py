@@ -132,8 +132,11 @@ def test_the_example_environment_works(walk):
     env.close()
 
 
-SETUP = re.compile(r'python3 -m venv \.venv|\. \.venv/bin/activate|pip install -c constraints\.txt -e "\.\[([\w,]+)\]"')
-"""Commands of set-up, which .ci/run runs in README.md's words; the group holds the extras."""
+SETUP = re.compile(
+    r"python3 -m venv \.venv|\. \.venv/bin/activate|"
+    r'pip install (?:-c constraints\.txt -e "\.|"\./gpu_vecenv-\S+\.whl|"gpu_vecenv)\[([\w,]+)\](?: @ git\+https://REPOSITORY)?"'
+)
+"""Commands of set-up, which .ci/run and tools/packaging/try_wheel.sh run; the group holds the extras."""
 
 SMALL_TAG = ["num_taggers=1", "num_runners=3", "episode_length=6"]
 

@@ -4,10 +4,11 @@ import re
 from pathlib import Path
 
 import pytest
-import yaml
+
+from tests.docs.site import NAV
 
 ROOT = Path(__file__).resolve().parents[2]
-LEARN = next(entry["Learn"] for entry in yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"] if "Learn" in entry)
+LEARN = next(entry["Learn"] for entry in NAV if "Learn" in entry)
 PATH = [page for page in LEARN if isinstance(page, str) and "*" not in page]
 
 

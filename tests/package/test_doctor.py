@@ -188,3 +188,13 @@ def test_an_invalid_thread_count_fails_the_cpu_check(monkeypatch):
     monkeypatch.setenv("GPU_VECENV_NUM_THREADS", "two")
     check = doctor.check_cpu()
     assert check.ok is False and "GPU_VECENV_NUM_THREADS" in check.detail and "unset it" in check.remedy
+
+
+@pytest.mark.parametrize(("system", "machine", "ok"), [
+    ("Linux", "x86_64", True), ("Linux", "aarch64", True), ("Linux", "riscv64", False), ("Darwin", "arm64", False),
+])  # fmt: skip
+def test_a_machine_without_bundled_kernels_fails_the_cpu_check(monkeypatch, system, machine, ok):
+    monkeypatch.setattr(doctor.platform, "system", lambda: system)
+    monkeypatch.setattr(doctor.platform, "machine", lambda: machine)
+    check = doctor.check_cpu()
+    assert check.ok is ok and ("only Linux on x86-64 and aarch64" in check.remedy) is not ok

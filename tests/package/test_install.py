@@ -166,12 +166,11 @@ def test_editable_install_runs_from_the_checkout_without_a_compiler(checkout, tm
     stale.parent.mkdir(exist_ok=True)
     stale.touch()
     zipfile.ZipFile(build("build_editable", checkout, tmp_path / "dist")).extractall(tmp_path / "site")
-    folder = str(tmp_path / "site")  # first on the path, before the finder of an editable install of ours
-    setup = f"sys.path.insert(0, {folder!r}); site.addsitedir({folder!r})"
+    setup = f"site.addsitedir({str(tmp_path / 'site')!r})"
     ours, spec, kernel, *_ = python(USE, tmp_path, setup, **no_compiler(tmp_path))
-    assert Path(ours).parent == checkout / "gpu_vecenv"
-    assert Path(spec).parent == checkout / "envs" / "tag"
-    assert Path(kernel).parent == checkout / "gpu_vecenv" / "_prebuilt"
+    assert Path(ours).parent == checkout / ".editable" / "gpu_vecenv"  # what the path has must be a package for type checkers
+    assert Path(spec).resolve().parent == checkout / "envs" / "tag"
+    assert Path(kernel).resolve().parent == checkout / "gpu_vecenv" / "_prebuilt"
     assert not stale.exists()
 
 
@@ -185,7 +184,7 @@ def test_a_checkout_on_the_path_works(checkout, tmp_path):
 
 EDITABLE = """
 import importlib.util
-class Editable:  # as that of setuptools, it comes after all places on the path
+class Editable:  # as those that setuptools installs, it comes after all places on the path
     def find_spec(name, path=None, target=None):
         folder = {{"gpu_vecenv": "gpu_vecenv", "gpu_vecenv.envs": "envs", "gpu_vecenv.adapters": "adapters"}}.get(name)
         return folder and importlib.util.spec_from_file_location(name, {root!r} + "/" + folder + "/__init__.py")

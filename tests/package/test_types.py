@@ -1,7 +1,9 @@
 """Types that an editor and mypy see: arrays of an env have the type of its array kind."""
 
+import pydoc
 import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -55,5 +57,50 @@ def test_mypy_knows_the_type_of_arrays(tmp_path, monkeypatch):
     assert re.findall(r"error: (.*)", printed) == ['"Tensor" has no attribute "no_such_method"  [attr-defined]']
 
 
-def test_make_vec_is_gymnasiums_function():
-    assert gpu_vecenv.make_vec is gymnasium.make_vec
+def test_make_vec_makes_the_env_of_gymnasiums_function():
+    made = [make("WarpCartPole-v1", 3, device="cpu", array="numpy") for make in (gpu_vecenv.make_vec, gymnasium.make_vec)]
+    assert type(made[0]) is type(made[1]) and made[0].spec == made[1].spec
+    first, second = (env.reset(seed=5)[0] for env in made)
+    assert (first == second).all() and first.shape == (3, 4)
+    for env in made:
+        env.close()
+
+
+def test_help_of_make_vec_is_ours():
+    shown = pydoc.render_doc(gpu_vecenv.make_vec, renderer=pydoc.plaintext)
+    assert "in module gpu_vecenv.vector.env.make" in shown and "GpuVectorEnv" in shown and "vectorization_mode" not in shown
+
+
+SCRIPT = """
+import gpu_vecenv
+from gpu_vecenv.envs.tag.spec import SPEC
+from gpu_vecenv.train import PolicyConfig, TrainConfig, Trainer
+
+env = gpu_vecenv.make_vec("WarpTag-v0", num_envs=2, array="numpy")
+obs, info = env.reset(seed=0)
+print(obs.mean(), SPEC.name)
+config = TrainConfig("WarpTag-v0", ppo={"learning_rate": 1e-3}, policies={"runner": PolicyConfig(ppo={"gamma": 0.9})})
+metrics: dict[str, float] = Trainer(config).train()
+obs.no_such_method()
+"""
+"""A user's script with one mistake, in its last line."""
+
+CHECKERS = {
+    "mypy": ["mypy", "--strict", "--cache-dir", "cache"],
+    "pyright": ["pyright", "--level", "warning"],
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("checker", CHECKERS)
+def test_a_users_script_is_checked_after_the_install_of_readme(checker, tmp_path):
+    """The checker of this environment finds the package as it was installed here, from another folder than the checkout."""
+    module, *options = CHECKERS[checker]
+    pytest.importorskip(module)
+    (tmp_path / "script.py").write_text(SCRIPT)
+    python = ["--pythonpath", sys.executable] if checker == "pyright" else ["--python-executable", sys.executable]
+    command = [sys.executable, "-m", module, *options, *python, "script.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    found = [line for line in done.stdout.splitlines() if re.search(r"\b(error|warning):?\s", line) and "script.py:" in line]
+    assert len(found) == 1, done.stdout + done.stderr
+    assert "no_such_method" in found[0] and f"script.py:{len(SCRIPT.splitlines())}" in found[0]

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import json
+import re
 from pathlib import Path
 
 import gymnasium
@@ -13,7 +14,7 @@ import torch
 from gpu_vecenv.cli.key_value import parse_settings
 from gpu_vecenv.registration import IDS
 from gpu_vecenv.train import ConfigError, NetworkConfig, PolicyConfig, PPOConfig, TrainConfig, Trainer
-from gpu_vecenv.train.config import PRESETS, ResolvedConfig, bootstraps, from_options, resolve
+from gpu_vecenv.train.config import PRESETS, AutoSizes, ResolvedConfig, bootstraps, from_options, resolve
 
 
 def test_options_survive_json():
@@ -234,7 +235,7 @@ def test_numbers_in_files_are_numbers(tmp_path, number):
         (lambda: TrainConfig("A", out=Path("x")), "out: expected a folder's path as a str, or None, got "),
         (lambda: TrainConfig("A", policy_map={"a": 1}), "policy_map: expected a dict of role and policy names, or None"),
         (lambda: TrainConfig("A", env_kwargs={1: 1}), "env_kwargs: expected a dict with str keys, got {1: 1}"),
-        (lambda: TrainConfig("A", ppo={}), "ppo: expected a PPOConfig, or None, got {}"),
+        (lambda: TrainConfig("A", ppo=5), "ppo: expected a PPOConfig, or None, got 5"),
         (lambda: TrainConfig("A", env_kwargs={"x": object()}), "env_kwargs: expected numbers, text, lists and dicts"),
         (lambda: TrainConfig("A", env_kwargs={"x": np.array([object()])}), "env_kwargs: expected numbers, text, lists and dicts"),
         (lambda: TrainConfig("A", env_kwargs={"x": {1: 2}}), "env_kwargs: expected numbers, text, lists and dicts"),
@@ -282,3 +283,34 @@ def test_key_value_words_are_parsed():
     assert parse_settings(words, "--env") == want
     with pytest.raises(ConfigError, match="--env: expected KEY=VALUE, got 'a'"):
         parse_settings(["a"], "--env")
+
+
+def test_dicts_in_the_constructor_change_fields_of_the_preset():
+    groups = {"ppo": {"gamma": 0.5}, "network": {"hidden_sizes": (8,)}, "auto_sizes": {"seconds": 3}}
+    config = TrainConfig("WarpTag-v0", num_envs="auto", **groups)
+    assert config.ppo == dataclasses.replace(PRESETS["WarpTag-v0"].ppo, gamma=0.5)
+    assert config.network == dataclasses.replace(PRESETS["WarpTag-v0"].network, hidden_sizes=(8,))
+    assert config.auto_sizes == AutoSizes(seconds=3)
+    assert config == TrainConfig.from_options({"env_id": "WarpTag-v0", "num_envs": "auto", **groups})
+
+
+@pytest.mark.parametrize(("build", "meant"), [
+    (lambda: TrainConfig("WarpTag-v0", lr=1e-3), "'learning_rate' of 'ppo'"),
+    (lambda: TrainConfig("WarpTag-v0", hidden_sizes=(8,)), "'hidden_sizes' of 'network'"),
+    (lambda: TrainConfig("WarpTag-v0", n_envs=2), "'num_envs'"),
+    (lambda: TrainConfig("WarpTag-v0", ppo={"lr": 1e-3}), "'learning_rate'"),
+    (lambda: TrainConfig.from_options({"env_id": "WarpTag-v0", "lr": 1e-3}), "'learning_rate' of 'ppo'"),
+    (lambda: PPOConfig(lr=1e-3), "'learning_rate'"),
+    (lambda: PPOConfig(ent_coef=0.1), "'entropy_coef'"),
+    (lambda: NetworkConfig(hiden_sizes=(8,)), "'hidden_sizes'"),
+    (lambda: PolicyConfig(ppo={"lr": 1e-3}), "'learning_rate'"),
+    (lambda: PolicyConfig(lr=1e-3), "'learning_rate' of 'ppo'"),
+])  # fmt: skip
+def test_an_unknown_option_suggests_the_one_that_is_meant(build, meant):
+    with pytest.raises(ConfigError, match=rf"\. Did you mean {re.escape(meant)}\?$"):
+        build()
+
+
+def test_an_unknown_option_that_resembles_none_has_no_suggestion():
+    with pytest.raises(ConfigError, match="got 'zzz'$"):
+        PPOConfig(zzz=1)

@@ -1,4 +1,8 @@
-"""MkDocs hooks: the site has the layout of the repository, so links between files work in both."""
+"""MkDocs hooks: the site has the layout of the repository, so links between files work in both.
+
+Links to files that are no pages, such as modules, lead to the repository, whose address is the setting ``repo_url``. In a site
+without that address they are plain text.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +11,24 @@ from pathlib import Path
 from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.structure.files import File, Files, InclusionLevel
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 from notebook_page import page  # MkDocs imports a hook with its folder on the path
 
 OUTSIDE_DOCS = ("*.md", "LICENSE", "CITATION.cff", "benchmarks/*.md", "benchmarks/notes/*.md", "envs/*/README.md",
                 "examples/*.py", "tutorials/*.md", "tutorials/*.ipynb")  # fmt: skip
 """Files outside of ``docs/`` that the site includes."""
+
+
+LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([\w./-]+)(#[\w-]*)?\)")
+"""A link to a file of the repository: its text, its path and its heading."""
+
+
+def _numbered(path: str) -> tuple[str, int, str]:
+    """Return what sorts names that begin with a number by that number: folder, number, name."""
+    folder, _, name = path.rpartition("/")
+    number = re.match(r"\d+", name)
+    return folder, int(number[0]) if number else 0, name
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -27,7 +43,8 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
             return [{title: inside}] if inside else []
         if "*" not in entry:
             return [entry]
-        return sorted({path.relative_to(root).as_posix() for path in root.glob(entry)} - named)
+        found = {path.relative_to(root).as_posix() for path in root.glob(entry)} - named
+        return [re.sub(r"\.ipynb$", ".md", path) for path in sorted(found, key=_numbered)]
 
     config.nav = [page for entry in nav for page in expand(entry)]
     return config
@@ -44,15 +61,28 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         files.append(File.generated(config, path.relative_to(root).as_posix(), abs_src_path=str(path)))
     for path in sorted(root.glob("tutorials/*.ipynb")):
         uri = path.relative_to(root).with_suffix(".md").as_posix()
-        files.append(File.generated(config, uri, content=page(path), inclusion=InclusionLevel.NOT_IN_NAV))
+        files.append(File.generated(config, uri, content=page(path)))
     return files
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Let links to notebooks lead to their pages."""
-    return re.sub(r"\]\(([\w./-]+)\.ipynb\)", r"](\1.md)", markdown)
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Let links to notebooks lead to their pages, and links to other files that are no pages to the repository."""
+    root, repository = Path(config.config_file_path).parent.resolve(), (config.repo_url or "").rstrip("/")
+    if repository:
+        markdown = markdown.replace("https://REPOSITORY", repository)
+
+    def lead(link: re.Match[str]) -> str:
+        text, target, heading = link[1], re.sub(r"\.ipynb$", ".md", link[2]), link[3] or ""
+        path = (root / page.file.src_uri).parent.joinpath(target).resolve()
+        uri = path.relative_to(root).as_posix() if path.is_relative_to(root) else ""
+        if not path.exists() or files.get_file_from_path(uri):
+            return f"[{text}]({target}{heading})"
+        return f"[{text}]({repository}/blob/HEAD/{uri}{heading})" if repository else text
+
+    return LINK.sub(lead, markdown)
 
 
 def on_page_content(html: str, **_: Any) -> str:
-    """Remove Sphinx roles in front of names in docstrings."""
+    """Remove what only Sphinx reads in docstrings: roles in front of names, and the second colon above a block of code."""
+    html = re.sub(r"::(?=</p>\s*<(?:div|pre))", ":", html)
     return re.sub(r":\w+:(?=<code>)", "", html)

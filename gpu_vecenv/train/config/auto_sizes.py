@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from gpu_vecenv.train.config.checks import COUNT, MAX_INT, POSITIVE, Check, check_fields, integer
+from gpu_vecenv.train.config.checks import COUNT, MAX_INT, POSITIVE, Check, check_fields, integer, suggests_names
 from gpu_vecenv.train.config.ppo import MAX_ROLLOUT
 from gpu_vecenv.train.errors import ConfigError
 
@@ -17,6 +17,7 @@ MIN_UPDATES = 200
 """Default of ``AutoSizes.min_updates``."""
 
 
+@suggests_names
 @dataclass(frozen=True)
 class AutoSizes:
     """Bounds of the search for the number of worlds, the length of a rollout and the number of minibatches.

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
+import inspect
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -152,24 +154,57 @@ def _plain(value: object, depth: int) -> Any:
     return value
 
 
-NAMES_ELSEWHERE = {
-    "lr": "learning_rate", "epochs": "num_epochs", "n_epochs": "num_epochs", "minibatches": "num_minibatches",
-    "n_steps": "num_steps", "ent_coef": "entropy_coef", "vf_coef": "value_coef", "clip": "clip_coef", "clip_range": "clip_coef",
-    "lam": "gae_lambda", "lmbda": "gae_lambda", "total_timesteps": "total_steps", "timesteps": "total_steps",
-    "n_envs": "num_envs", "num_worlds": "num_envs", "hidden": "hidden_sizes", "net_arch": "hidden_sizes",
-}  # fmt: skip
-"""Names of other libraries, and the options that mean the same here."""
+OTHER_NAMES: Mapping[str, str] = {
+    "clip": "clip_coef",
+    "clip_range": "clip_coef",
+    "discount": "gamma",
+    "ent_coef": "entropy_coef",
+    "epochs": "num_epochs",
+    "hidden": "hidden_sizes",
+    "hidden_size": "hidden_sizes",
+    "lam": "gae_lambda",
+    "lmbda": "gae_lambda",
+    "lr": "learning_rate",
+    "minibatches": "num_minibatches",
+    "n_envs": "num_envs",
+    "n_epochs": "num_epochs",
+    "n_steps": "num_steps",
+    "net_arch": "hidden_sizes",
+    "num_worlds": "num_envs",
+    "timesteps": "total_steps",
+    "total_timesteps": "total_steps",
+    "update_epochs": "num_epochs",
+    "vf_coef": "value_coef",
+}
+"""Names that options have in other libraries, and those that they have here."""
 
 
-def require_known(kind: str, names: Iterable[object], known: Iterable[str]) -> None:
-    """Raise ConfigError for a name that is not known; the error names the closest known one."""
+def require_known(
+    kind: str, names: Iterable[object], known: Iterable[str], groups: Mapping[str, Iterable[str]] | None = None
+) -> None:
+    """Raise ConfigError for a name that is not known; the error suggests a known one.
+
+    Args:
+        kind: start of the message, such as the name of a dataclass.
+        names: the names to check.
+        known: the allowed ones.
+        groups: options of ``known`` whose fields may be meant, and the names of those fields.
+    """
     known = list(known)
     for name in names:
         if name not in known:
-            close = difflib.get_close_matches(name, known, n=1) if isinstance(name, str) else []
-            close = [NAMES_ELSEWHERE[name]] if isinstance(name, str) and NAMES_ELSEWHERE.get(name) in known else close
-            hint = f". Did you mean {close[0]!r}?" if close else ""
+            hint = _hint(name, known, groups or {}) if isinstance(name, str) else ""
             raise ConfigError(f"{kind} option: expected one of {', '.join(known)}, got {abbreviated(name)}{hint}")
+
+
+def _hint(name: str, known: Sequence[str], groups: Mapping[str, Iterable[str]]) -> str:
+    """Return the question that suggests a known name or a field of a group; empty text without a close one."""
+    name = OTHER_NAMES.get(name, name)
+    group = next((group for group, fields in groups.items() if name in fields), None)
+    if group is not None:
+        return f". Did you mean {name!r} of {group!r}?"
+    close = [name] if name in known else difflib.get_close_matches(name, known, n=1)
+    return f". Did you mean {close[0]!r}?" if close else ""
 
 
 _Config = TypeVar("_Config")
@@ -182,5 +217,28 @@ def from_options(cls: type[_Config], options: Mapping[str, Any]) -> _Config:
         ConfigError: an option is unknown or out of range.
     """
     require(isinstance(options, Mapping), cls.__name__, "options by name", options)
-    require_known(cls.__name__, options, [f.name for f in dataclasses.fields(cls)])  # type: ignore[arg-type]
+    require_known(cls.__name__, options, _names(cls), _groups(cls))
     return cls(**options)
+
+
+def _names(cls: type) -> list[str]:
+    return [field.name for field in dataclasses.fields(cls)]
+
+
+def _groups(cls: type) -> dict[str, list[str]]:
+    """Return the names of fields of the dataclasses in ``cls.GROUPS``, by the option that holds them."""
+    return {option: _names(group) for option, group in getattr(cls, "GROUPS", {}).items()}
+
+
+def suggests_names(cls: type[_Config]) -> type[_Config]:
+    """Let the constructor of a dataclass raise ConfigError for an unknown option, with the name that may be meant."""
+    construct: Callable[..., None] = cls.__init__
+    known = inspect.signature(construct).parameters
+
+    @functools.wraps(construct)
+    def __init__(self: Any, *values: Any, **options: Any) -> None:
+        require_known(cls.__name__, [name for name in options if name not in known], _names(cls), _groups(cls))
+        construct(self, *values, **options)
+
+    cls.__init__ = __init__  # type: ignore[method-assign]
+    return cls

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from gpu_vecenv.train.config.checks import FLAG, NUMBER, Check, check_fields, integer, is_name, one_of, require
+from gpu_vecenv.train.config.checks import FLAG, NUMBER, Check, check_fields, integer, is_name, one_of, require, suggests_names
 from gpu_vecenv.train.errors import ConfigError
 
 MAX_WIDTH = 65_536
@@ -16,6 +16,7 @@ WORDS = ("own", "observations", "shared")
 """Inputs of the critic that are no fields of the env's state."""
 
 
+@suggests_names
 @dataclass(frozen=True)
 class NetworkConfig:
     """Shape of the built-in actor-critic, feed-forward or with a memory."""

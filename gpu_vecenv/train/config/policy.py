@@ -5,18 +5,20 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from gpu_vecenv.train.config.algorithms import ALGORITHMS, require_no_fields
-from gpu_vecenv.train.config.checks import NAME, Check, check_fields, is_dict_of, plain, require, require_known
-from gpu_vecenv.train.config.network import NETWORK_CHECKS
-from gpu_vecenv.train.config.ppo import PPO_CHECKS, require_advantages
+from gpu_vecenv.train.config.checks import NAME, Check, check_fields, is_dict_of, plain, require, require_known, suggests_names
+from gpu_vecenv.train.config.network import NETWORK_CHECKS, NetworkConfig
+from gpu_vecenv.train.config.ppo import PPO_CHECKS, PPOConfig, require_advantages
 
 
+@suggests_names
 @dataclass(frozen=True)
 class PolicyConfig:
     """Settings of one policy that differ from those of the run."""
 
+    GROUPS: ClassVar[Mapping[str, type]] = {"ppo": PPOConfig, "network": NetworkConfig}
     algorithm: str | None = None
     """Registered name of the algorithm that updates the policy; None: the run's."""
     ppo: dict[str, Any] = field(default_factory=dict)

@@ -25,6 +25,7 @@ from gpu_vecenv.train.config.checks import (
     one_of,
     plain,
     require,
+    suggests_names,
 )
 from gpu_vecenv.train.errors import ConfigError
 
@@ -32,6 +33,7 @@ MAX_ROLLOUT = 65_536
 """Largest length of a rollout. The time to prepare one grows with it, and a checkpoint of another must not take minutes."""
 
 
+@suggests_names
 @dataclass(frozen=True)
 class PPOConfig(AlgorithmConfig):
     """Hyperparameters of proximal policy optimisation (Schulman et al. 2017, arXiv 1707.06347).

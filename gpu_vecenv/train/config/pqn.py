@@ -14,11 +14,12 @@ from gpu_vecenv.train.config.algorithms import (
     register_algorithm,
     require_minibatches,
 )
-from gpu_vecenv.train.config.checks import COUNT, FLAG, POSITIVE, SHARE, Check, check_fields, integer, one_of
+from gpu_vecenv.train.config.checks import COUNT, FLAG, POSITIVE, SHARE, Check, check_fields, integer, one_of, suggests_names
 from gpu_vecenv.train.config.network import NetworkConfig
 from gpu_vecenv.train.config.ppo import MAX_ROLLOUT
 
 
+@suggests_names
 @dataclass(frozen=True)
 class PQNConfig(AlgorithmConfig):
     """Hyperparameters of parallelised Q-networks (Gallici et al. 2024, arXiv 2407.04811), and of PQN-VDN for teams."""

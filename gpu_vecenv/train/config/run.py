@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import InitVar, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from gpu_vecenv.atomic_file import atomic_file
 from gpu_vecenv.spec.validation import abbreviated
@@ -37,6 +37,7 @@ from gpu_vecenv.train.config.checks import (
     one_of,
     plain,
     require,
+    suggests_names,
 )
 from gpu_vecenv.train.config.former import refuse_former, renamed
 from gpu_vecenv.train.config.network import NetworkConfig
@@ -56,10 +57,16 @@ CONFIG_FILE = "config.yaml"
 """Name of the file with a run's options in its folder."""
 
 
+@suggests_names
 @dataclass(frozen=True)
 class TrainConfig:
-    """One training run. Fields left None are filled from the env's preset for the algorithm, see ``Preset``."""
+    """One training run. Fields left None are filled from the env's preset for the algorithm, see ``Preset``.
 
+    ``ppo``, ``network`` and ``auto_sizes`` take dicts, too, as in ``ppo={"learning_rate": 1e-3}``. What a dict leaves out is the
+    preset's.
+    """
+
+    GROUPS: ClassVar[Mapping[str, type]] = {"ppo": PPOConfig, "network": NetworkConfig}
     env_id: str
     """Registered Gymnasium id, such as ``WarpTag-v0``."""
     num_envs: int | Literal["auto"] | None = None
@@ -86,9 +93,9 @@ class TrainConfig:
     """Policies that act but are not updated."""
     load_policies: dict[str, str] = field(default_factory=dict)
     """Policy name to a checkpoint file; the policy starts with the weights that the file holds under the same name."""
-    ppo: PPOConfig | None = None
+    ppo: PPOConfig | Mapping[str, Any] | None = None
     """Hyperparameters of the update; also a dict of some of them, and others are those of the preset."""
-    network: NetworkConfig | None = None
+    network: NetworkConfig | Mapping[str, Any] | None = None
     """Shape of the networks; also a dict of some fields, and others are those of the preset."""
     threads: int = 1
     """CPU threads of torch in training, evaluation and play; the process's own number is restored afterwards.
@@ -138,7 +145,7 @@ class TrainConfig:
     """Registered name of the algorithm that updates the policies; ``policies`` may name another one for each."""
     algorithms: dict[str, Any] = field(default_factory=dict)
     """Options of other algorithms than PPO by name, such as ``{"evolution": EvolutionConfig()}``; others are those of presets."""
-    auto_sizes: AutoSizes | None = None
+    auto_sizes: AutoSizes | Mapping[str, Any] | None = None
     """Bounds of the search for ``num_envs="auto"``; without them those of ``AutoSizes()``."""
     shards: int | None = None
     """Equal parts of the worlds, of which each minibatch takes an equal share. None: one for each process of the run.
@@ -153,7 +160,12 @@ class TrainConfig:
     def __post_init__(self, executor: object) -> None:
         """Check types and ranges; ``executor`` is a former option."""
         refuse_former({} if executor is None else {"executor": executor})
-        self._take_fields()
+        mappings = {name: value for name in _DATACLASSES if isinstance(value := getattr(self, name), Mapping)}
+        if mappings:
+            check_fields(self, {"env_id": _CHECKS["env_id"]})
+            import_env(self.env_id)  # it may register a preset
+            for name, value in _built_groups(mappings, preset_of(self.env_id), self.algorithm).items():
+                object.__setattr__(self, name, value)
         check_fields(self, _CHECKS)
         object.__setattr__(self, "frozen", tuple(self.frozen))
         object.__setattr__(self, "env_kwargs", plain("env_kwargs", self.env_kwargs))
@@ -167,21 +179,6 @@ class TrainConfig:
         object.__setattr__(self, "algorithms", checked)
         for name in self.policies:
             self.options_of(name), self.network_of(name)
-
-    def _take_fields(self) -> None:
-        """Build ``ppo`` and ``network`` if they are given as fields by name; other fields are those of the preset.
-
-        Raises:
-            ConfigError: a field is unknown or out of range.
-        """
-        if not any(isinstance(given, Mapping) for given in (self.ppo, self.network)) or not _is_env_id(self.env_id):
-            return
-        import_env(self.env_id)
-        preset = preset_of(self.env_id)
-        usual = {"ppo": preset.ppo, "network": preset.of(self.algorithm).network or NetworkConfig()}
-        for name, config in usual.items():
-            if isinstance(given := getattr(self, name), Mapping):
-                object.__setattr__(self, name, from_options(type(config), {**vars(config), **given}))
 
     def settings_of(self, policy: str) -> PolicyConfig:
         """Return the settings of a policy that differ from the run's."""
@@ -213,7 +210,8 @@ class TrainConfig:
             ConfigError: see ``options_of()``.
         """
         with _errors_of(policy):
-            return dataclasses.replace(self.network or NetworkConfig(), **self.settings_of(policy).network)
+            network = self.network if isinstance(self.network, NetworkConfig) else NetworkConfig()
+            return dataclasses.replace(network, **self.settings_of(policy).network)
 
     def num_steps(self, policies: Iterable[str]) -> int:
         """Return the steps of a rollout.
@@ -324,13 +322,7 @@ class TrainConfig:
         good = isinstance(options, Mapping) and is_name(options.get("env_id"))
         require(good, "options", "a mapping with an env_id", options)
         preset, built = preset_of(options["env_id"]), grouped(options, cls)
-        if isinstance(network := built.get("network"), Mapping):
-            usual = preset.of(str(built.get("algorithm", cls.algorithm))).network
-            built["network"] = from_options(NetworkConfig, {**vars(usual), **network})
-        if isinstance(bounds := built.get("auto_sizes"), Mapping):
-            built["auto_sizes"] = from_options(AutoSizes, bounds)
-        if isinstance(ppo := built.get("ppo"), Mapping):
-            built["ppo"] = from_options(PPOConfig, {**vars(preset.ppo), **ppo})
+        built |= _built_groups(built, preset, built.get("algorithm", cls.algorithm))
         if isinstance(groups := built.get("algorithms"), Mapping):
             built["algorithms"] = {name: _options(name, fields, preset) for name, fields in groups.items()}
         if isinstance(built.get("policies"), Mapping):
@@ -353,6 +345,22 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
         return text.from_yaml(text.read_bytes(path))
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from error
+
+
+_DATACLASSES = ("ppo", "network", "auto_sizes")
+"""Options that are dataclasses, and may be given as mappings."""
+
+
+def _built_groups(options: Mapping[str, Any], preset: Preset, algorithm: object) -> dict[str, Any]:
+    """Return the dataclasses of those of ``_DATACLASSES`` that are mappings; fields that these leave out are the preset's."""
+    built: dict[str, Any] = {}
+    if isinstance(ppo := options.get("ppo"), Mapping):
+        built["ppo"] = from_options(PPOConfig, {**vars(preset.ppo), **ppo})
+    if isinstance(network := options.get("network"), Mapping):
+        built["network"] = from_options(NetworkConfig, {**vars(preset.of(str(algorithm)).network), **network})
+    if isinstance(bounds := options.get("auto_sizes"), Mapping):
+        built["auto_sizes"] = from_options(AutoSizes, bounds)
+    return built
 
 
 def _options(algorithm: str, options: object, preset: Preset) -> object:

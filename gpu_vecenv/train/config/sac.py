@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpu_vecenv.train.config.algorithms import register_algorithm
-from gpu_vecenv.train.config.checks import NUMBER, POSITIVE, check_fields, require
+from gpu_vecenv.train.config.checks import NUMBER, POSITIVE, check_fields, require, suggests_names
 from gpu_vecenv.train.config.off_policy import OffPolicyConfig
 
 
+@suggests_names
 @dataclass(frozen=True)
 class SACConfig(OffPolicyConfig):
     """Options of soft actor-critic (Haarnoja et al. 2018, arXiv 1812.05905; for choices Christodoulou 2019, arXiv 1910.07207)."""

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from gpu_vecenv.train.config.algorithms import register_algorithm
-from gpu_vecenv.train.config.checks import COUNT, NOT_NEGATIVE, POSITIVE, check_fields, require
+from gpu_vecenv.train.config.checks import COUNT, NOT_NEGATIVE, POSITIVE, check_fields, require, suggests_names
 from gpu_vecenv.train.config.network import NetworkConfig
 from gpu_vecenv.train.config.off_policy import OffPolicyConfig
 
 
+@suggests_names
 @dataclass(frozen=True)
 class TD3Config(OffPolicyConfig):
     """Options of twin delayed deep deterministic policy gradients (Fujimoto et al. 2018, arXiv 1802.09477)."""
@@ -36,6 +37,7 @@ class TD3Config(OffPolicyConfig):
         require(multiple, "gradient_steps", f"a multiple of policy_delay, {self.policy_delay}", self.gradient_steps)
 
 
+@suggests_names
 @dataclass(frozen=True)
 class DDPGConfig(OffPolicyConfig):
     """Options of deep deterministic policy gradients (Lillicrap et al. 2016, arXiv 1509.02971)."""

@@ -16,7 +16,7 @@ import torch
 
 from gpu_vecenv.errors import CompileError, DeviceError
 from gpu_vecenv.spec.validation import abbreviated, describe
-from gpu_vecenv.train.config import AUTO, TrainConfig
+from gpu_vecenv.train.config import AUTO, NetworkConfig, TrainConfig
 from gpu_vecenv.train.errors import CheckpointError
 from gpu_vecenv.train.processes.states import num_states
 from gpu_vecenv.train.run_folder.checkpoint_file import OTHER_VERSION, read_checkpoint, reason, verified_content
@@ -121,7 +121,7 @@ def saved_config(path: str | Path, state: dict[str, Any]) -> TrainConfig:
     except (RuntimeError, ValueError, TypeError, LookupError, AttributeError) as error:
         raise CheckpointError(f"{path}: expected a run's options and state, got {reason(error)}") from error
     # Options larger than the saved state are refused: one wrong number could otherwise fill the memory.
-    networks = [() if config.network is None else config.network.hidden_sizes]
+    networks = [config.network.hidden_sizes if isinstance(config.network, NetworkConfig) else ()]
     networks += [policy_config.network.get("hidden_sizes", ()) for policy_config in config.policies.values()]
     sizes = max(networks, key=_weights)
     if config.num_envs == AUTO or (config.num_envs or 1) > rows or _weights(sizes) > max(weights, FREE_WEIGHTS):

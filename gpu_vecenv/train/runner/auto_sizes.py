@@ -144,7 +144,8 @@ def plan_search(
     layout, device, reference = _probe(resolved, config_of, networks or {})
     free = TorchMemory(str(device)).free_bytes()
     room = None if free is None else int(MEMORY_SHARE * free / at_once)
-    grid = Grid(config.auto_sizes or AutoSizes(), reference, resolved.total_steps, needs, room)
+    bounds = config.auto_sizes if isinstance(config.auto_sizes, AutoSizes) else AutoSizes()
+    grid = Grid(bounds, reference, resolved.total_steps, needs, room)
     return Plan(grid, Trials(lambda sizes: resolve(config_of(sizes)), networks or {}, shares_gpu, clock), config_of, device)
 
 

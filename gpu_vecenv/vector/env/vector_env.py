@@ -48,7 +48,7 @@ StepResults: TypeAlias = tuple[ArrayT, ArrayT, ArrayT, ArrayT, dict[str, Any]]
 class GpuVectorEnv(Copied, VectorEnv[ArrayT, Any, ArrayT]):
     """All worlds of one env on one device.
 
-    Made by ``gymnasium.make_vec(id, num_envs=N, ...)``. In the ``"worlds"`` view an env is a world: observations
+    Made by ``gpu_vecenv.make_vec(id, num_envs=N, ...)``. In the ``"worlds"`` view an env is a world: observations
     ``(N, A, F)``, actions ``(N, A)`` or ``(N, A, k)``, reward ``(N,)`` (the mean over the A agents). In the ``"agents"``
     view an env is an agent's row, rows ordered by role, then world, then agent: observations ``(R, F)``, actions
     ``(R,)`` or ``(R, k)``, reward ``(R,)``. With one agent in a world both views are the same. If roles have spaces of their

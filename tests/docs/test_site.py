@@ -1,0 +1,75 @@
+"""The site: its tabs, and what its hooks make of the repository's pages. Those tests need the extra "docs"."""
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from PIL import Image
+
+from tests.docs.site import NAV
+
+ROOT = Path(__file__).resolve().parents[2]
+THEME = ROOT / "tools" / "docs" / "theme" / "main.html"
+
+
+def test_the_site_has_at_most_seven_tabs():
+    assert len(NAV) <= 7 and all(len(entry) == 1 for entry in NAV)
+
+
+def test_the_preview_of_a_shared_link_is_a_picture_of_the_stated_size():
+    with Image.open(ROOT / "docs" / "figures" / "preview.png") as picture:
+        width, height = picture.size
+    assert f'"og:image:width" content="{width}"' in THEME.read_text()
+    assert f'"og:image:height" content="{height}"' in THEME.read_text()
+
+
+@pytest.fixture
+def hooks(monkeypatch):
+    """Return the module of the hooks."""
+    pytest.importorskip("mkdocs")
+    monkeypatch.syspath_prepend(ROOT / "tools" / "docs")
+    import site_hooks
+
+    yield site_hooks
+    sys.modules.pop("site_hooks")
+    sys.modules.pop("notebook_page")
+
+
+@pytest.fixture
+def site(hooks):
+    """Return a site's configuration and a function that gives a page's text to the hooks; the repository has no address."""
+    from mkdocs.config import load_config
+    from mkdocs.structure.files import get_files
+
+    config = load_config(str(ROOT / "mkdocs.yml"), repo_url="")
+    config = hooks.on_config(config)
+    files = config.plugins.run_event("files", get_files(config), config=config)
+
+    def text(uri, markdown):
+        return hooks.on_page_markdown(markdown, SimpleNamespace(file=files.get_file_from_path(uri)), config, files)
+
+    return config, text
+
+
+def test_all_tutorials_are_in_the_navigation_in_their_order(site):
+    (tutorials,) = (entry["Tutorials"] for entry in site[0].nav if "Tutorials" in entry)
+    numbers = [int(Path(page).name.partition("_")[0]) for page in tutorials[1:]]
+    assert tutorials[0] == "tutorials/README.md"
+    assert numbers == list(range(1, len(list((ROOT / "tutorials").glob("*.ipynb"))) + 1))
+
+
+def test_links_lead_to_pages_and_to_the_repository(site):
+    config, text = site
+    page = "docs/adapters/sb3.md"
+    assert text(page, "[t](../../tutorials/1_first_steps.ipynb)") == "[t](../../tutorials/1_first_steps.md)"
+    assert text(page, "[t](torchrl.md#use) [none](none.md)") == "[t](torchrl.md#use) [none](none.md)"
+    assert text(page, "[code](../../adapters/sb3.py)") == "code"
+    config.repo_url = "https://example.org/owner/name"
+    assert text(page, "[code](../../adapters/sb3.py)") == "[code](https://example.org/owner/name/blob/HEAD/adapters/sb3.py)"
+    assert text(page, "git+https://REPOSITORY") == "git+https://example.org/owner/name"
+
+
+def test_docstrings_lose_what_only_sphinx_reads(hooks):
+    html = "<p>Example::</p>\n<pre><code>f()</code></pre><p>a::</p><p>See :func:<code>f</code></p>"
+    assert hooks.on_page_content(html) == html.replace("Example::", "Example:").replace(":func:", "")
