@@ -26,7 +26,7 @@ OBSERVERS = [
 def world_header(spec: EnvSpec) -> str:
     """Return the C text of ``world.h``: ``GvWorld``, and the types of its members, by the names of the spec.
 
-    Rows of observations, masks and shared parts are private members. Their friends are the hooks that observe, so a hook that steps
+    Rows of observations, masks and shared parts are private members. Their friends are the hooks that observe: a hook that steps
     cannot write them.
     """
     lines = ["// Generated from the spec; do not edit.", "#pragma once", '#include "world_parts.h"', ""]
@@ -71,17 +71,18 @@ def _struct(name: str, members: Members, doc: str) -> list[str]:
 
 
 def _params(spec: EnvSpec) -> Members:
+    """Parameters and constants. Those in memory of the arguments are references, so that they are read where a hook uses them."""
     members = []
     for param in spec.kernel_params:
-        ctype, value = C_TYPES[str(param.dtype)], f"a.{param.name}"
+        ctype = C_TYPES[str(param.dtype)]
         if param.name in spec.sizes:
-            value = f"gv_{param.name}(a)"
+            members.append((ctype, param.name, f"gv_{param.name}(a)"))
         elif param.per_world:
             value = f"gv_param_of_world<{ctype}>(a.{param.name}_by_world, a.{param.name}, team.world)"
-        if param.dtype == "bool":
-            ctype, value = "bool", f"{value} != 0"
-        members.append((ctype, param.name, value))
-    return members + [(C_TYPES[constant.dtype], constant.name, f"a.{constant.name}") for constant in spec.constants]
+            members.append((ctype, param.name, value))
+        else:
+            members.append((f"const {ctype}&", param.name, f"a.{param.name}"))
+    return members + [(f"const {C_TYPES[constant.dtype]}&", constant.name, f"a.{constant.name}") for constant in spec.constants]
 
 
 def _size(spec: EnvSpec, length: int | str) -> str:
@@ -238,6 +239,8 @@ def _range(spec: EnvSpec, role: Role | None) -> list[str]:
     agent = f"GvAgent_{role.name}" if role is not None and not alike else "GvAgent"
     r = "" if role is None else f"{role.name}_"
     count = f"gv_{r}count(in.a)" if role else "gv_num_agents(in.a)"
+    alone = [other.count for other in ((role,) if role else spec.roles)] == [1]
+    given, k = ("gv_i32", "0") if alone else ("gv_i32 k", "k")  # the only agent has a number that compilers know early
     index = f"gv_{r}agent(in.a, k)" if role else "k"
     row = f"gv_{r}row(in.a, in.team.world, k)" if role else "gv_row(in.a, in.team.world, k)"
     lines = [
@@ -246,8 +249,8 @@ def _range(spec: EnvSpec, role: Role | None) -> list[str]:
         "    GvWorldMemory in;  // a copy: compilers keep no struct in registers that has its own address",
         f"    GV_METHOD gv_i32 count() const {{ return {count}; }}",
         f"    GV_METHOD {agent} at(gv_i32 k, bool counts) const {{ return {agent}(in, {index}, k, {row}, row_of(k), counts); }}",
-        f"    GV_METHOD {agent} operator[](gv_i32 k) const {{ return at(k, in.team.lane == 0); }}",
-        f"    GV_METHOD {agent} of_lane(gv_i32 k) const {{ return at(k, true); }}",
+        f"    GV_METHOD {agent} operator[]({given}) const {{ return at({k}, in.team.lane == 0); }}",
+        f"    GV_METHOD {agent} of_lane({given}) const {{ return at({k}, true); }}",
         f"    GV_METHOD GvPhase<{name}> begin() const {{ return {{*this, in.team.lane, in.team.lanes}}; }}",
         "    GV_METHOD gv_i32 end() const { return count(); }",
         *_gathering(spec, role, agent, index, row),
