@@ -36,7 +36,7 @@ def world_header(spec: EnvSpec) -> str:
     lines += ["#ifdef GV_SETTLES", "GV_FN void env_settle(GvWorld& w);", "#endif", ""]
     lines += _struct("GvWorldParams", _params(spec), "Parameters and constants; the world's value, if each world has one.")
     lines += _struct("GvWorldSizes", [("gv_i32", name, f"gv_{name}(a)") for name in size_names(spec)], "Sizes.")
-    tables = [(f"const {C_TYPES[table.dtype]}*", table.name, f"a.{table.name}") for table in spec.tables]
+    tables = [(f"const {C_TYPES[table.dtype]}* const&", table.name, f"a.{table.name}") for table in spec.tables]
     lines += _struct("GvWorldTables", tables, "Tables.")
     options = [("const float&", o.name, f"a.reset_bounds[{i}]") for i, o in enumerate(spec.reset_options) if is_c_name(o.name)]
     lines += _struct("GvWorldOptions", options, "Options of the last reset.")
@@ -238,7 +238,7 @@ def _range(spec: EnvSpec, role: Role | None) -> list[str]:
     name = "GvAgents" if role is None else f"GvAgents_{role.name}"
     agent = f"GvAgent_{role.name}" if role is not None and not alike else "GvAgent"
     r = "" if role is None else f"{role.name}_"
-    count = f"gv_{r}count(in.a)" if role else "gv_num_agents(in.a)"
+    count = " + ".join(f"gv_{other.name}_count(in.a)" for other in ((role,) if role else spec.roles))
     alone = [other.count for other in ((role,) if role else spec.roles)] == [1]
     given, k = ("gv_i32", "0") if alone else ("gv_i32 k", "k")  # the only agent has a number that compilers know early
     index = f"gv_{r}agent(in.a, k)" if role else "k"
