@@ -67,7 +67,8 @@ class GpuVectorEnv(Copied, VectorEnv[ArrayT, Any, ArrayT]):
         num_envs: length of the leading axis: worlds, or rows of agents.
         num_worlds: the size in worlds, instead of ``num_envs``.
         view: ``"worlds"`` or ``"agents"``.
-        device: ``"auto"`` (a GPU if one is usable), ``"cpu"``, ``"cuda"`` or ``"cuda:N"``.
+        device: ``"auto"`` (a GPU if one is usable), ``"cpu"``, ``"cuda"`` or ``"cuda:N"``; ``"python"`` runs hooks written in
+            Python as Python, on the CPU, for pdb and with checks.
         array: kind of the arrays handed out: ``"torch"``, ``"cupy"``, ``"numpy"`` or ``"jax"``.
         autoreset_mode: an ``AutoresetMode``, its value, or its name in lower case.
         copy: True to hand out arrays that are never written again, False for persistent ones, valid until the next call.
@@ -137,7 +138,8 @@ class GpuVectorEnv(Copied, VectorEnv[ArrayT, Any, ArrayT]):
         self._waits = "debug=True" if debug else 'array="numpy"' if self._to_host else ""  # option that makes steps wait
         memory, copy = output_memory(array, self.device), copy and not self._to_host
         require_room(shapes, mode, copy, self.device, memory)
-        self.worlds = Worlds(shapes, make_backend(layout, self.device, array), memory, mode, copy)
+        backend = make_backend(layout, "python" if device == "python" else self.device, array)
+        self.worlds = Worlds(shapes, backend, memory, mode, copy)
         self._places = self.worlds.outputs.results
         self._convert: Convert | None = memory.to_numpy if self._to_host else getattr(memory, "hand_out", None)
         self._plain = not (self._waits or self._places.nested or self._convert)
