@@ -27,21 +27,27 @@ from gpu_vecenv.spec.layout import Layout
 from gpu_vecenv.spec.roles import Role
 
 CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
-FIXED = """#include "hooks.h"
+FIXED = """#include "world.h"
 #include "lib/as_python.h"
 #include "lib/powers.h"
 static thread_local void (*gv_python_hook)(gv_i32 hook, const GvArgs* a, const GvTeam* team, const GvObs* obs) = nullptr;
 GV_EXPORT void gv_python_set(void (*hook)(gv_i32, const GvArgs*, const GvTeam*, const GvObs*)) { gv_python_hook = hook; }
 GV_EXPORT gv_i32 gv_python_world(const GvArgs*, const GvTeam* team) { return team->world; }
-GV_EXPORT gv_u64 gv_python_scratch(const GvArgs*, const GvTeam* team) { return (gv_u64)team->scratch; }
 GV_EXPORT gv_i64 gv_python_row(const GvArgs* a, const GvTeam* team, gv_i32 agent) { return gv_row(*a, team->world, agent); }
 GV_EXPORT void gv_python_draw(const GvArgs* a, const GvTeam* team, gv_u32 purpose, gv_u32 agent, gv_u32* words) {
     const GvDraw draw = gv_draw(*a, *team, purpose, agent);
     for (gv_i32 k = 0; k < 4; ++k) words[k] = draw.word[k];
 }
 """
-HOOK = "GV_FN void {0}(const GvArgs& a, const GvTeam& team) {{ gv_python_hook({1}, &a, &team, nullptr); }}\n"
-OBSERVE = "GV_FN void {0}(const GvArgs& a, const GvTeam& team, GvObs obs) {{ gv_python_hook({1}, &a, &team, &obs); }}\n"
+HOOK = "GV_FN void {0}(GvWorld& w) {{ gv_python_hook({1}, &w.a, &w.team, nullptr); }}\n"
+OBSERVE = "GV_FN void {0}(GvWorld& w) {{ gv_python_hook({1}, &w.a, &w.team, &w.agents.in.obs); }}\n"
+SCRATCH = """GV_EXPORT gv_u64 gv_python_scratch_{0}(const GvArgs* a, const GvTeam* team) {{
+    return (gv_u64)GvWorldScratch(*a, *team).{0};
+}}
+GV_EXPORT gv_i32 gv_python_scratch_{0}_room(const GvArgs* a, const GvTeam* team) {{
+    return GvWorldScratch(*a, *team).{0}_room;
+}}
+"""
 FUNCTIONS = {**names.FUNCTIONS, "sin": 1, "cos": 1}
 
 
@@ -55,6 +61,7 @@ def callbacks(spec: EnvSpec, hooks: set[str]) -> str:
     for metric in spec.metrics:
         parts.append(f"GV_EXPORT void gv_python_record_{metric.name}(const GvArgs* a, const GvTeam* team, float value) "
                      f"{{ gv_record_{metric.name}(*a, *team, value); }}\n")  # fmt: skip
+    parts += [SCRATCH.format(array.name) for array in spec.scratch or ()]
     for role in spec.groups:
         parts += _actions(role) + _rows(role)
     for number, name in enumerate(HOOKS):

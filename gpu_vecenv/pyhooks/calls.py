@@ -138,10 +138,6 @@ class Calls(Expressions):
             return self._of_range(node, base, method)
         if base.type == "draw":
             return self._of_draw(node, base, method, scope)
-        if scope.kind == "uniform":
-            self.fail(node, f"{self.quoted(node)}: an action is read in a phase or under `if w.once:`, because each "
-                            "lane that reads it "
-                            "counts an invalid one")  # fmt: skip
         self.acting = True
         if method == "indices":
             self.arguments(node, 0)
@@ -211,34 +207,39 @@ class Calls(Expressions):
         return value.text, value.handle.group, None
 
     def _reduction(self, node: ast.Call, name: str, scope: Scope) -> Value:
-        over, function = self.arguments(node, 2)
+        over, *functions = self.arguments(node, 2, 33 if name == "sum" else 2)
         if scope.kind != "uniform" or scope.helper or scope.loops:
             self.fail(node, f"w.{name}() waits for all lanes; call it in the hook itself, outside phases, loops and `if w.once`")
         if scope.branch or not scope.static:
             self.fail(node, f"w.{name}() waits for all lanes, and some worlds would skip it; assign it to a local before")
         text, group, count = self.elements(over, scope)
-        if not isinstance(function, ast.Lambda):
-            self.fail(node, f"w.{name}() takes a lambda of one argument: w.{name}({ast.unparse(over)}, lambda it: ...)")
-        given = function.args
-        if len(given.args) != 1 or given.posonlyargs or given.kwonlyargs or given.vararg or given.kwarg or given.defaults:
-            self.fail(node, f"w.{name}() takes a lambda of one argument, such as `lambda it: ...`")
-        it = given.args[0].arg
-        self.refuse_name(function, it)
-        lane: Where = "all" if name == "sum" else "own"  # a lane sums elements of others
-        inner = Scope("phase", Region(), dict(scope.names), helper=True, single=self._alone(group))
-        name_of_it = c_name(it)
-        if count is None:
-            inner.names[it] = Value(name_of_it, "agent", handle=Handle(lane, group))
-        else:
-            inner.names[it] = Value(name_of_it, "i32", counts=lane == "own", natural=True)
         before, self.accesses = self.accesses, []
-        body = self.value(function.body, inner)
+        lambdas = [self._lambda(node, function, name, group, count is None, scope) for function in functions]
         self._reduced(name, before)
-        self.require("f32" if name == "sum" else "bool", function.body, body)
-        called = f"w.{'sum' if name == 'sum' else 'count'}({text}, [&](auto {name_of_it}) {{ return {body.text}; }})"
+        called = f"w.{'sum' if name == 'sum' else 'count'}({text}, {', '.join(lambdas)})"
+        if len(lambdas) > 1:
+            return Value(called, "tuple", once=True, member=",".join(["f32"] * len(lambdas)))
         if name == "sum":
             return Value(called, "f32", once=True)
         return Value(f"({called} > 0)", "bool", once=True) if name == "any" else Value(called, "i32", natural=True, once=True)
+
+    def _lambda(self, node: ast.Call, function: ast.expr, name: str, group: str, of_agents: bool, scope: Scope) -> str:
+        """Translate a lambda of a reduction."""
+        given = function.args if isinstance(function, ast.Lambda) else ast.arguments([], [], None, [], [], None, [])
+        simple = not (given.posonlyargs or given.kwonlyargs or given.vararg or given.kwarg or given.defaults)
+        if not isinstance(function, ast.Lambda) or len(given.args) != 1 or not simple:
+            over = ast.unparse(node.args[0])
+            self.fail(node, f"w.{name}() takes a lambda of one argument: w.{name}({over}, lambda it: ...)")
+        it = given.args[0].arg
+        self.refuse_name(function, it)
+        lane: Where = "all" if name == "sum" else "own"  # a lane sums elements of others
+        inner = Scope("phase", Region(), dict(scope.names), helper=True, single=self.words.single and of_agents)
+        if of_agents:
+            inner.names[it] = Value(c_name(it), "agent", handle=Handle(lane, group))
+        else:
+            inner.names[it] = Value(c_name(it), "i32", counts=lane == "own", natural=True)
+        body = self.of("f32" if name == "sum" else "bool", function.body, inner)
+        return f"[&](auto {c_name(it)}) {{ return {body.text}; }}"
 
     def _reduced(self, name: str, before: list[Access]) -> None:
         """Join the accesses of a reduction to those before. w.sum() waits for all lanes before it reads and after."""

@@ -200,7 +200,7 @@ class Expressions:
         return members[node.attr]
 
     def _all_members(self, group: str) -> str:
-        numbers = ["index"] if group == "agents" else ["index", "in_role"]
+        numbers = ["index", *(["in_role"] if self.words.numbered(group) else [])]
         acts = ["action"] if self.words.acts(group) else []
         return _listed([*self.words.members(group), *numbers, "reward", *acts, *self.words.rows(group)])
 
@@ -311,7 +311,7 @@ class Expressions:
         mine = handle.where == "own" and scope.kind == "phase"
         if name == "index":
             return Value(text, "i32", natural=True, once=base.once, counts=mine and handle.group == "agents")
-        if name == "in_role" and handle.group != "agents":
+        if name == "in_role" and self.words.numbered(handle.group):
             return Value(text, "i32", natural=True, once=base.once, counts=mine)
         if name == "action" and self.words.acts(handle.group):
             return Value(text, "action", handle=handle)
@@ -329,23 +329,30 @@ class Expressions:
         self.touch(False, memory, scope, node, handle.where, group)
         return self.read(node, memory, text, once=base.once)
 
+    def _of_w(self, node: ast.Attribute) -> Value:
+        """Translate what `w` itself has."""
+        name, text = node.attr, f"w.{node.attr}"
+        if name == "t":
+            return Value(text, "i32", natural=True)
+        if name in GROUPS:
+            return Value(text, "names", member=name)
+        if name == "agents":
+            return Value(text, "range", handle=Handle("all", "agents"), static=True)
+        if name == "once":
+            self.fail(node, "`if w.once:` stands by itself, outside phases; write other conditions inside it")
+        known = ["agents", "t", "once", *GROUPS, *METHODS["w"]]
+        self.fail(node, f"w has no {name!r}; it has {_listed(known)}" if name not in METHODS["w"] else f"w.{name} is called")
+
     def _of_names(self, node: ast.Attribute, base: Value, scope: Scope) -> Value:
-        name, text, words = node.attr, f"{base.text}.{node.attr}", self.words
         if base.member == "w":
-            if name == "t":
-                return Value(text, "i32", natural=True)
-            if name in GROUPS:
-                return Value(text, "names", member=name)
-            if name == "agents":
-                return Value(text, "range", handle=Handle("all", "agents"), static=True)
-            if name == "once":
-                self.fail(node, "`if w.once:` stands by itself, outside phases; write other conditions inside it")
-            known = ["agents", "t", "once", *GROUPS, *METHODS["w"]]
-            self.fail(node, f"w has no {name!r}; it has {_listed(known)}" if name not in METHODS["w"] else f"w.{name} is called")
+            return self._of_w(node)
+        name, text, words = node.attr, f"{base.text}.{node.attr}", self.words
         if base.member == "role" and name in words.roles:
             return Value(text, "range", handle=Handle("all", name), static=True)
         if base.member == "params" and name in words.numbers:
             return self._param(node, text)
+        if base.member == "sizes" and name in words.sizes or base.member == "scratch" and name in words.rooms:
+            return Value(text, "i32", static=True, natural=True)
         if base.member == "options" and name in words.options:
             return Value(text, "f32", static=True)
         if base.member == "tables" and name in words.tables:
@@ -358,9 +365,11 @@ class Expressions:
                 return Value(text, "array", member=memory.field, dtype=memory.dtype)
             self.touch(False, memory, scope, node)
             return self.read(node, replace(memory, group="of the state"), text)
-        known = {"role": words.roles, "params": words.numbers, "options": words.options, "tables": words.tables,
-                 "scratch": words.scratch, "state": words.state, "record": words.metrics}[base.member]  # fmt: skip
-        self.fail(node, f"the spec has no {name!r} in w.{base.member}; it has {_listed(known)}")
+        known: dict[str, Any] = {
+            "role": words.roles, "params": words.numbers, "options": words.options, "tables": words.tables, "sizes": words.sizes,
+            "scratch": [*words.scratch, *words.rooms], "state": words.state, "record": words.metrics,
+        }  # fmt: skip
+        self.fail(node, f"the spec has no {name!r} in w.{base.member}; it has {_listed(known[base.member])}")
 
     def _param(self, node: ast.Attribute, text: str) -> Value:
         dtype, static = self.words.numbers[node.attr]

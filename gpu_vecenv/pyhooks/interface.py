@@ -96,9 +96,11 @@ class World:
     Attributes:
         state: numbers and arrays of the state by name, as in the spec.
         params: parameters and constants by name; those by world have the value of the world. A float64 is read as f32.
+        sizes: sizes by name, such as ``w.sizes.num_features``, i32.
         tables: tables by name, ``w.tables.maps[k]``.
         options: options of the last reset by name, f32.
-        scratch: arrays that the spec declares with ``Scratch``, shared by the lanes of a world for one step.
+        scratch: arrays that the spec declares with ``Scratch``, shared by the lanes of a world for one step, and their lengths:
+            ``w.scratch.grown[k]`` and ``w.scratch.grown_room``.
         agents: all agents.
         role: agents by role, ``w.role.tagger``.
         record: metrics of the episode: ``w.record.eaten(x)``.
@@ -108,6 +110,7 @@ class World:
 
     state: Any
     params: Any
+    sizes: Any
     tables: Any
     options: Any
     scratch: Any
@@ -121,8 +124,11 @@ class World:
         """Start a phase over the numbers 0 to n - 1, such as cells of a grid: ``for cell in w.each(CELLS)``."""
         raise NotImplementedError
 
-    def pairs(self, agents: Agents) -> Iterator[tuple[Agent, Agent]]:
-        """Start a phase over pairs of agents, in which features of rows are written: ``for me, it in w.pairs(w.agents)``."""
+    def pairs(self, agents: Agents, others: Any = None) -> Iterator[tuple[Agent, Any]]:
+        """Start a phase over pairs, which writes features of the first agent's row: ``for me, it in w.pairs(w.agents)``.
+
+        ``others`` is another range, or ``w.each(n)``; by default the same one.
+        """
         raise NotImplementedError
 
     def draw(self, purpose: int, agent: Any = 0) -> Draw:
@@ -137,8 +143,11 @@ class World:
         """Return whether a test holds for any agent, or any number of ``w.each(n)``."""
         raise NotImplementedError
 
-    def sum(self, elements: Any, value: Callable[[Any], Any]) -> Any:
-        """Add f32s of agents, or of numbers of ``w.each(n)``, in an order that does not depend on the number of lanes."""
+    def sum(self, elements: Any, *values: Callable[[Any], Any]) -> Any:
+        """Add f32s of agents, or of numbers of ``w.each(n)``, in an order that does not depend on the number of lanes.
+
+        Several lambdas give several sums at once: ``food, wood = w.sum(w.agents, lambda it: it.food, lambda it: it.wood)``.
+        """
         raise NotImplementedError
 
     def terminate(self, condition: Any) -> None:

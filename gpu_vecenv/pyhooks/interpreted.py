@@ -198,7 +198,9 @@ class InterpretedWorld(World):
         self.params = Names("w.params", {name: self._param(name) for name in words.numbers})
         self.tables = Names("w.tables", {name: self._table(name) for name in words.tables})
         self.options = Names("w.options", self._options())
-        self.scratch = Names("w.scratch", dict(self.scratch_arrays))
+        rooms = {f"{name}_room": np.int32(len(array.values)) for name, array in self.scratch_arrays.items()}
+        self.scratch = Names("w.scratch", {**self.scratch_arrays, **rooms})
+        self.sizes = Names("w.sizes", {name: np.int32(layout.sizes[name]) for name in words.sizes})
         self.record = Names("w.record", {name: partial(self._record, name) for name in words.metrics})
         self.agents = InterpretedAgents(self, "agents", 0, layout.num_agents)
         firsts = [0, *np.cumsum(list(layout.role_counts.values())).tolist()]
@@ -224,13 +226,13 @@ class InterpretedWorld(World):
         return array if self.words.state[name].array else (array, 0)
 
     def _scratch(self, kept: dict[str, Checked] | None) -> dict[str, Checked]:
-        address, arrays = self.place.call("scratch", ctypes.c_uint64), {}
-        for array in self.layout.spec.scratch if isinstance(self.layout.spec.scratch, tuple) else ():
-            first, count = self.layout.scratch_places[array.name]
-            made = Checked(self.trace, f"w.scratch.{array.name}", address + 4 * first, array.dtype, count, fresh=True)
+        arrays: dict[str, Checked] = {}
+        for name, memory in self.words.scratch.items():
+            address = self.place.call(f"scratch_{name}", ctypes.c_uint64)
+            count = self.place.call(f"scratch_{name}_room", ctypes.c_int32)
+            arrays[name] = Checked(self.trace, f"w.scratch.{name}", address, memory.dtype, count, fresh=True)
             if kept is not None:
-                made.writers |= {k: (-1, None) for k in kept[array.name].writers}
-            arrays[array.name] = made
+                arrays[name].writers |= {k: (-1, None) for k in kept[name].writers}
         return arrays
 
     def _param(self, name: str) -> Any:
@@ -258,11 +260,11 @@ class InterpretedWorld(World):
         """Return an agent: number in the world and in its range."""
         shown = f"agent {number}" if group == "agents" else f"{group} {in_role}"
         places: dict[str, Any] = {"index": np.int32(number)}
-        if group != "agents":
+        if self.words.numbered(group):
             places["in_role"] = np.int32(in_role)
         for name, memory in self.words.members(group).items():
             field = next(field for field in self.layout.spec.state if field.name == name)
-            k = number if field.shape[0] == "num_agents" else in_role
+            k = number if field.extents[0] == "num_agents" else in_role
             length = math.prod(self.layout.state_shape(field, 1)[2:])
             whole = self.arrays[name]
             places[name] = Part(whole, k * length, length, f"{name} of {shown}") if memory.array else (whole, k)
@@ -334,13 +336,13 @@ class InterpretedWorld(World):
         """Return the numbers of a phase."""
         return Numbers(self, int(n))
 
-    def pairs(self, agents: Agents) -> Iterator[tuple[Agent, Agent]]:
+    def pairs(self, agents: Agents, others: Any = None) -> Iterator[tuple[Agent, Any]]:
         """Run the lanes of a phase over pairs."""
-        count = int(agents.count())
-        for i in range(count):
-            for j in range(count):
+        others = agents if others is None else others
+        for i in range(int(agents.count())):
+            for j in range(int(others.count())):
                 self.trace.lane = i, j
-                yield agents[i], agents[j]
+                yield agents[i], others[j]
         self.trace.lane = None
 
     def count(self, elements: Any, test: Callable[[Any], Any]) -> np.int32:
@@ -351,9 +353,14 @@ class InterpretedWorld(World):
         """Return whether a test holds for any element."""
         return bool(self.count(elements, test) > 0)
 
-    def sum(self, elements: Any, value: Callable[[Any], Any]) -> np.float32:
+    def sum(self, elements: Any, *values: Callable[[Any], Any]) -> Any:
         """Add values in the order of ``gv_sum``: 32 partial sums, then these."""
         self.barrier()
+        sums = tuple(self._sum(elements, value) for value in values)
+        self.barrier()
+        return sums if len(sums) > 1 else sums[0]
+
+    def _sum(self, elements: Any, value: Callable[[Any], Any]) -> np.float32:
         count = int(elements.count())
         partial_sums = [np.float32(0)] * min(count, 32)
         for k in range(count):
@@ -361,7 +368,6 @@ class InterpretedWorld(World):
         total = np.float32(0)
         for part in partial_sums:
             total = total + part
-        self.barrier()
         return total
 
     # ---- the world --------------------------------------------------------------------------------------------

@@ -113,7 +113,7 @@ def cos(x: Any) -> np.float32:
 
 
 def sincos(x: Any) -> tuple[np.float32, np.float32]:
-    """Sine and cosine of x radians, side by side: ``sine, cosine = sincos(angle)``."""
+    """Sine and cosine of x radians, as exact as ``sin``."""
     return sin(x), cos(x)
 
 

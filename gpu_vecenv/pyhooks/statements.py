@@ -202,7 +202,7 @@ class Statements(Calls):
             self.fail(node, f"{word} outside a loop")
         if word == "break":
             self.fail(node, "a phase has no break: other lanes would go on; put the condition into the phase, or use w.any()")
-        return "return;" if scope.loops[-1] == "pairs" else "continue;"
+        return "continue;"
 
     def _return(self, node: ast.Return, scope: Scope, lines: list[str]) -> Names:
         if self.results is None:
@@ -313,8 +313,6 @@ class Statements(Calls):
             action = self.value(given.func.value, scope)
             if action.type == "action":
                 self.arguments(given, 0)
-                if scope.kind == "uniform":
-                    self.fail(node, f"{self.quoted(given)}: an action is read in a phase or under `if w.once:`")
                 self.acting = True
                 return Value("", "tuple", member=",".join(["i32"] * count)), f"{action.text}.template indices<{count}>()"
         self.writing = True

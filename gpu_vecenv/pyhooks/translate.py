@@ -184,20 +184,26 @@ class Translator(Statements):
         return f"for (gv_i32 {c_name(name)} : {text}) {{", "}", [name]
 
     def _pairs(self, node: ast.For, scope: Scope, inner: Scope) -> tuple[str, str, list[str]]:
-        """Open a phase over pairs of agents, which writes their rows."""
+        """Open a phase over pairs of an agent and another element, which writes rows of the agents."""
         assert isinstance(node.iter, ast.Call)
-        (over,) = self.arguments(node.iter, 1)
-        text, group, count = self.elements(over, scope)
+        parts = self.arguments(node.iter, 1, 2)
+        ranges = [self.elements(part, scope) for part in parts]
         targets = node.target.elts if isinstance(node.target, ast.Tuple) else []
-        if count is not None or len(targets) != 2:
-            self.fail(node, "a phase over pairs is `for me, it in w.pairs(w.agents):`, or over a role")
+        if ranges[0][2] is not None or len(targets) != 2:
+            self.fail(node, "a phase over pairs is `for me, it in w.pairs(w.agents):`, where the first may be those of a role")
         if not self.hook.startswith("env_observe"):
             self.fail(node, "w.pairs() writes rows of observations; in other hooks a phase over agents loops over the others")
         me, it = (self._variable(node, target, scope) for target in targets)
+        if me == it:
+            self.fail(node, f"{me!r} is the name of both agents of a pair; choose another name")
         inner.kind, inner.loops = "pairs", ("pairs",)
-        inner.names[me] = Value(c_name(me), "agent", handle=Handle("own", group))
-        inner.names[it] = Value(c_name(it), "agent", handle=Handle("all", group))
-        return f"w.pairs({text}, [&](auto {c_name(me)}, auto {c_name(it)}) {{", "});", [me, it]
+        inner.names[me] = Value(c_name(me), "agent", handle=Handle("own", ranges[0][1]))
+        if ranges[-1][2] is None:
+            inner.names[it] = Value(c_name(it), "agent", handle=Handle("all", ranges[-1][1]))
+        else:
+            inner.names[it] = Value(c_name(it), "i32", natural=True)
+        over = ", ".join(text for text, _, _ in ranges)
+        return f"GV_LOOP for (auto [{c_name(me)}, {c_name(it)}] : w.pairs({over})) {{", "}", [me, it]
 
     def _check_races(self, node: ast.stmt) -> None:
         """Refuse a phase in which a lane reads what another one writes."""
@@ -237,7 +243,7 @@ class Translator(Statements):
             self.fail(node, f"{name}() changes the state; call it in a statement of its own, or assign its result to a local")
         self.accesses += made.accesses
         self.acting = self.acting or made.acts
-        text = f"gv_python::{c_name(name)}({', '.join(value.text for value in values)})"
+        text = f"GvPythonHooks::{c_name(name)}({', '.join(value.text for value in values)})"
         once = made.acts or any(value.once for value in values)
         kinds = made.types.split(",")
         if len(kinds) > 1:
@@ -295,9 +301,7 @@ class Translator(Statements):
         made = Helper(types, tuple(dict.fromkeys(self.accesses)), self.acting, text)
         self.active.pop()
         self.file.where, self.accesses, self.acting, self.divisors, self.results, self.ended = kept
-        if function.name not in self.written:
-            self.written[function.name] = text
-            self.out.append(text)
+        self.written.setdefault(function.name, text)
         return made
 
     def _is_dividing(self, function: ast.FunctionDef) -> bool:
@@ -330,8 +334,8 @@ class Translator(Statements):
         result = tuple_type(types) if "," in types else C_TYPES.get(types, "void")
         structs = [tuple_struct(types)] if "," in types and len(set(types.split(","))) > 1 and result not in self.written else []
         self.written |= {result: ""} if structs else {}
-        signature = f"{head}GV_FN {result} {name}({', '.join(declared)}) {{"
-        return "\n".join(["namespace gv_python {", *structs, self.line(function), signature, *body, "}", "}"])
+        signature = f"{head}GV_METHOD static {result} {name}({', '.join(declared)}) {{"
+        return "\n".join([*structs, self.line(function), signature, *body, "}"])
 
 
 def _divisors(function: ast.FunctionDef) -> set[str]:
@@ -360,7 +364,9 @@ def translate(spec: EnvSpec, path: Path, text: str) -> str:
     translator = translator_of(spec, path, text)
     digest = hashlib.sha256(text.encode()).hexdigest()
     head = [f"// Translated from {path.name}, SHA-256 {digest}.", '#include "world.h"', '#include "lib/as_python.h"']
-    return "\n".join([*head, *translator.out, ""])
+    # The struct is a friend of agents, so that helpers may write observations.
+    helpers = ["struct GvPythonHooks {", *filter(None, translator.written.values()), "};"]
+    return "\n".join([*head, *helpers, *translator.out, ""])
 
 
 def translator_of(spec: EnvSpec, path: Path, text: str) -> Translator:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from gpu_vecenv.pyhooks.values import ELEMENT
 from gpu_vecenv.spec.env_spec import EnvSpec
+from gpu_vecenv.spec.header import size_names
+from gpu_vecenv.spec.world_header import AGENT_NAMES
 
 TYPES = {"float32": "f32", "int32": "i32", "bool": "bool", "uint8": "i32", "uint16": "i32", "int8": "i32"}
 """Types of hooks by dtype. Hooks read a float64 of the caller as f32, too."""
@@ -13,7 +15,7 @@ TYPES = {"float32": "f32", "int32": "i32", "bool": "bool", "uint8": "i32", "uint
 NARROW = ("uint8", "uint16", "int8")
 """Dtypes that become i32 when they are read. A bool may be written to them."""
 
-GROUPS = ("state", "params", "tables", "options", "scratch", "role", "record")
+GROUPS = ("state", "params", "sizes", "tables", "options", "scratch", "role", "record")
 """Groups of names that ``w`` has."""
 
 
@@ -40,9 +42,11 @@ class Vocabulary:
     Attributes:
         numbers: parameters and constants: dtype, and whether all worlds have the same value.
         state: numbers and arrays of the state.
+        sizes: names of sizes.
         tables: dtypes of tables.
         options: names of reset options.
         scratch: arrays of scratch.
+        rooms: names of their lengths.
         roles: names of roles.
         metrics: names of metrics.
         single: True if a world always has one agent.
@@ -56,10 +60,12 @@ class Vocabulary:
         for field in spec.state:
             for name in field.names or (field.name,):
                 self.state[name] = Memory(name, field.dtype, array=field.shape != () and not field.names)
+        self.sizes = size_names(spec)
         self.tables = {table.name: table.dtype for table in spec.tables}
         self.options = [option.name for option in spec.reset_options]
         arrays = spec.scratch if isinstance(spec.scratch, tuple) else ()
         self.scratch = {array.name: Memory(f"scratch {array.name}", array.dtype, array=True) for array in arrays}
+        self.rooms = [f"{array.name}_room" for array in arrays]
         self.roles = [role.name for role in spec.roles]
         self.metrics = [metric.name for metric in spec.metrics]
         self.single = [role.count for role in spec.roles] == [1]
@@ -67,18 +73,28 @@ class Vocabulary:
 
     def members(self, group: str) -> dict[str, Memory]:
         """Return the fields of an agent of ``agents`` or of a role, by name."""
-        counts = {role.name: role.count for role in self.spec.roles}
+        lengths = self._lengths(group)
         members = {}
         for field in self.spec.state:
-            first = field.shape[0] if field.shape and not field.names else None
-            if first == "num_agents":
-                owner = ELEMENT if group == "agents" else group
-            elif isinstance(first, str) and self.spec.has_role_arrays and first == counts.get(group):
-                owner = ELEMENT
-            else:
+            first = field.extents[0] if field.extents and not field.names else None
+            if field.name in AGENT_NAMES or first is None or first != "num_agents" and first not in lengths:
                 continue
+            owner = group if first == "num_agents" and group != "agents" else ELEMENT
             members[field.name] = Memory(field.name, field.dtype, array=len(field.shape) > 1, group=owner)
         return members
+
+    def _lengths(self, group: str) -> tuple[int | str, ...]:
+        """Return the lengths of fields with an element for each agent of a role, as ``spec/world_header.py`` has them."""
+        roles = self.spec.roles
+        if len(roles) > 1 and not (self.spec.has_role_arrays and group in self.roles):
+            return ()
+        role = next((role for role in roles if role.name == group), roles[0])
+        shared = [other for other in roles if other.count == role.count]
+        return () if len(shared) > 1 or role.count == 1 else (role.count,)
+
+    def numbered(self, group: str) -> bool:
+        """Return True if agents of this range have a number in their role."""
+        return group != "agents" or len(self.roles) == 1
 
     def rows(self, group: str) -> dict[str, Memory]:
         """Return the rows of an agent that observations write, by name: ``obs``, and ``mask`` and ``effects`` if it has them."""
