@@ -28,7 +28,7 @@ _PUBLIC = {
     "render.worlds": ("tile",),
     "spec.contract": ("with_contract",),
     "spec.env_spec": ("EnvSpec",),
-    "spec.fields": ("Constant", "Field", "Metric", "ResetOption", "Table", "Workspace"),
+    "spec.fields": ("Constant", "Field", "Metric", "ResetOption", "Scratch", "Table", "Workspace"),
     "spec.validation": ("Array",),
     "spec.params": ("LARGEST", "SMALLEST", "TIME_LIMIT", "Param", "Params", "agent_values"),
     "spec.registered": ("register_preset",),
@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from gpu_vecenv.spec.fields import Field as Field
     from gpu_vecenv.spec.fields import Metric as Metric
     from gpu_vecenv.spec.fields import ResetOption as ResetOption
+    from gpu_vecenv.spec.fields import Scratch as Scratch
     from gpu_vecenv.spec.fields import Table as Table
     from gpu_vecenv.spec.fields import Workspace as Workspace
     from gpu_vecenv.spec.params import LARGEST as LARGEST

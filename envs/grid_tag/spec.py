@@ -7,7 +7,7 @@ from gymnasium.spaces import Box, Discrete
 
 from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.spec.env_spec import EnvSpec
-from gpu_vecenv.spec.fields import Constant, Field, Table
+from gpu_vecenv.spec.fields import Constant, Field, Scratch, Table
 from gpu_vecenv.spec.params import Param, Params, agent_values
 from gpu_vecenv.spec.roles import Role
 from gpu_vecenv.spec.validation import abbreviated
@@ -85,7 +85,7 @@ SPEC = EnvSpec(
         Table("start_x", lambda p: start(p, "starting_location_x"), "explicit cells", "cells"),
         Table("start_y", lambda p: start(p, "starting_location_y"), "explicit cells", "cells"),
     ),
-    scratch=scratch,
+    scratch=(Scratch("rows", "float32", scratch, "gathered observations", align=4),),
     check=check,
     limit_is_rule=True,
     rewards={

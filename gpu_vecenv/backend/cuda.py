@@ -44,6 +44,7 @@ def compile_options(layout: Layout, module: int, blocks: Blocks, limit: int | No
         "RESIDENT": resident_blocks(blocks.lanes * blocks.teams, limit or layout.requested_registers),
         "BY_WORLD": int(bool(layout.per_world)),
         **layout.sizes,
+        **layout.choices,
     }
     return (*OPTIONS, *(f"-DGV_{name}={value}" for name, value in constants.items()))
 

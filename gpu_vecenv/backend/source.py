@@ -18,10 +18,13 @@ from gpu_vecenv.spec.arguments import Array, EnvArgs, Nested, Number, Struct, pr
 from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.spec.header import args_header
 from gpu_vecenv.spec.struct import is_single
+from gpu_vecenv.spec.world_header import world_header
 
 KERNEL_FOLDER = Path(__file__).parent.parent / "kernels"
 ENTRY_POINTS = KERNEL_FOLDER / "launch" / "kernels.h"
 _INCLUDE = re.compile(r'#include "([^"]+)"')
+OPTIONAL_HOOKS = {"env_observe_step": "OBSERVES_STEP", "env_settle": "SETTLES"}
+"""Hooks that an env may leave out, and the macros that tell ``world.h`` of those that take ``GvWorld``."""
 
 
 @dataclass(frozen=True)
@@ -101,9 +104,16 @@ def kernel_source(spec: EnvSpec | Program) -> str:
     entry_points = ENTRY_POINTS if isinstance(spec, EnvSpec) else spec.kernel
     files = (entry_points,) if env is None else (env.kernel, entry_points)
     texts = [expand(_kernel_text(spec, path), path) for path in files]
+    if env is not None:
+        defined += "".join(f"#define GV_{macro} 1\n" for hook, macro in OPTIONAL_HOOKS.items() if _defines(texts[0], hook))
     if isinstance(spec, Program):
         texts.append(expand('#ifdef GV_PACK\n#include "launch/threads.h"\n#endif', ENTRY_POINTS))
     return defined + "\n".join(texts) + "\n"
+
+
+def _defines(text: str, hook: str) -> bool:
+    """Return True if a kernel defines a hook that takes ``GvWorld``."""
+    return re.search(rf"\b{hook}\s*\(\s*GvWorld\s*&[^;{{}}]*\)\s*{{", text) is not None
 
 
 def _constants(program: Program) -> tuple[tuple[str, int | str], ...]:
@@ -147,6 +157,8 @@ def _header(spec: EnvSpec | Program, name: str, includer: Path) -> tuple[str, Pa
     env = _env_of(spec)
     if name == "args.h" and env is not None:
         return args_header(env), Path(f"{env.name}/args.h")
+    if name == "world.h" and env is not None:
+        return world_header(env), Path(f"{env.name}/world.h")
     if name == "program_args.h" and isinstance(spec, Program):
         return program_header(spec.args), Path(f"{spec.kernel.stem}/program_args.h")
     of_env = (env or spec).kernel.parent

@@ -16,12 +16,14 @@ from gpu_vecenv.spec.fields import (
     CONSTANT_DTYPES,
     FIELD_DTYPES,
     REDUCTIONS,
+    SCRATCH_DTYPES,
     TABLE_DTYPES,
     WORKSPACE_DTYPES,
     Constant,
     Field,
     Metric,
     ResetOption,
+    Scratch,
     Table,
     Workspace,
 )
@@ -77,6 +79,8 @@ def check_declarations(spec: EnvSpec) -> None:
     _check_names(spec)
     _check_alive(spec)
     _check_memory(spec)
+    if isinstance(spec.scratch, tuple):
+        _check_scratch(env, spec.scratch, sizes)
     _check_reset_options(spec)
 
 
@@ -98,8 +102,10 @@ def _require_function(where: str, value: Any, or_none: bool = False) -> None:
 def _check_env(spec: EnvSpec) -> None:
     """Check fields that are neither tuples nor names of parts."""
     env = spec.name
-    for name in ("observation", "action", "scratch", "lanes", "registers"):
+    for name in ("observation", "action", "lanes", "registers"):
         _require_function(f"{env}: {name}", getattr(spec, name), or_none=True)
+    holds = spec.scratch is None or callable(spec.scratch) or isinstance(spec.scratch, tuple)
+    require_part(holds, f"{env}: scratch", "a tuple of Scratch, a function of the parameters or None", spec.scratch)
     _require_function(f"{env}: check", spec.check)
     require_part(isinstance(spec.limit_is_rule, bool), f"{env}: limit_is_rule", "True or False", spec.limit_is_rule)
     holds = isinstance(spec.rewards, Mapping) and all(
@@ -241,6 +247,28 @@ def _check_memory(spec: EnvSpec) -> None:
             require_part(_is_whole(workspace.fill), f"{where}: fill", "an integer", workspace.fill)
             limits = np.iinfo(workspace.dtype)
             whole_in(f"{where}: fill", workspace.fill, int(limits.min), int(limits.max))
+
+
+def _check_scratch(env: str, arrays: tuple[Scratch, ...], sizes: set[str]) -> None:
+    """Check arrays in scratch; ``Layout`` checks their floats."""
+    holds = all(isinstance(array, Scratch) for array in arrays)
+    require_part(holds, f"{env}: scratch", "a tuple of Scratch, a function of the parameters or None", arrays)
+    _check_texts(env, "array in scratch", arrays)
+    names = [name for array in arrays for name in (array.name, f"{array.name}_room")]
+    require_part(len({*names}) == len(names), f"{env}: names of arrays in scratch", "different", [a.name for a in arrays])
+    for number, array in enumerate(arrays):
+        where = f"{env}: scratch {array.name!r}"
+        require_part(is_c_name(array.name), f"{env}: name of an array in scratch", C_NAME, array.name)
+        _require_one_of(f"{where}: dtype", array.dtype, SCRATCH_DTYPES)
+        expected = f"a tuple of integers from 1 on and names of sizes, which are {', '.join(sorted(sizes))}"
+        last = number + 1 == len(arrays)
+        holds = callable(array.shape) and last or isinstance(array.shape, tuple) and all(
+            length in sizes if isinstance(length, str) else _is_whole(length) and length > 0 for length in array.shape
+        )
+        require_part(holds, f"{where}: shape", f"{expected}, or in the last array a function of the parameters", array.shape)
+        require_part(_is_whole(array.align) and array.align > 0, f"{where}: align", "a number of floats from 1 on", array.align)
+        holds = array.most is None or _is_whole(array.most) and array.most >= 0 and not callable(array.shape)
+        require_part(holds, f"{where}: most", "an integer from 0 on, or None; None for a function as shape", array.most)
 
 
 def _check_reset_options(spec: EnvSpec) -> None:

@@ -15,7 +15,7 @@ from gymnasium.spaces import Box, Space
 from gpu_vecenv.errors import UnknownParameterError
 from gpu_vecenv.spec.computed import called
 from gpu_vecenv.spec.declared import PARTS, check_declarations
-from gpu_vecenv.spec.fields import Constant, Field, Metric, ResetOption, Table, Workspace
+from gpu_vecenv.spec.fields import Constant, Field, Metric, ResetOption, Scratch, Table, Workspace
 from gpu_vecenv.spec.params import Param, Params, convert
 from gpu_vecenv.spec.reference import reduce_spec
 from gpu_vecenv.spec.roles import Role
@@ -59,9 +59,11 @@ class EnvSpec:
     constants: tuple[Constant, ...] = ()
     tables: tuple[Table, ...] = ()
     workspaces: tuple[Workspace, ...] = ()
-    scratch: Callable[[Params], int] | None = None
-    """Floats of scratch of a team, from 0 to ``MAX_SCRATCH`` of ``spec/layout.py``. On the host a team has more: kernels find the
-    number in ``GV_SCRATCH``."""
+    scratch: tuple[Scratch, ...] | Callable[[Params], int] | None = None
+    """Arrays in scratch of a team, together at most ``MAX_SCRATCH`` floats of ``spec/layout.py``. On the host a team has more.
+
+    Hooks that take ``(a, team)`` have a function instead, which returns a number of floats; they find it in ``GV_SCRATCH``.
+    """
     reset_options: tuple[ResetOption, ...] = ()
     alive: str | None = None
     """Name of the state field that is not 0 for agents in the game; None if no agent leaves it.
@@ -96,6 +98,8 @@ class EnvSpec:
 
     def __post_init__(self) -> None:
         lists_as_tuples(self, *PARTS)
+        if isinstance(self.scratch, list):
+            lists_as_tuples(self, "scratch")
         check_declarations(self)
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:

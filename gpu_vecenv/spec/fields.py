@@ -1,4 +1,4 @@
-"""Declarations of an env's memory: state fields, constants, tables, workspaces, reset options and episode metrics."""
+"""Declarations of an env's memory: state fields, constants, tables, workspaces, scratch, reset options and episode metrics."""
 
 from __future__ import annotations
 
@@ -116,6 +116,51 @@ class Workspace:
     shape: Callable[[Params], tuple[int, ...]]
     fill: int
     doc: str
+
+
+SCRATCH_DTYPES = ("float32", "int32", "uint16", "uint8")
+"""Dtypes of arrays in scratch."""
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """An array that the lanes of a team share for one launch; ``w.scratch.NAME`` in hooks.
+
+    Args:
+        name: identifier in kernels. In an array ``rows``, ``w.pairs`` gathers rows of observations, if they fit.
+        dtype: one of ``SCRATCH_DTYPES``.
+        shape: tuple of integers from 1 on and names of sizes. The last array may have a function of the parameters in its place,
+            which returns a number of elements, from 0 on; on the host it has more. ``w.scratch.NAME_room`` is its length.
+        doc: meaning, text of one line.
+        align: floats of which its offset is a multiple, such as 4 for rows that are read as vectors of four.
+        most: on CUDA, an array of more elements gets no memory, and ``w.scratch.NAME_room`` is 0; None for any number.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int | str, ...] | Callable[[Params], int]
+    doc: str = ""
+    align: int = 1
+    most: int | None = None
+
+    def __post_init__(self) -> None:
+        if not callable(self.shape):
+            lists_as_tuples(self, "shape")
+
+    @property
+    def is_rest(self) -> bool:
+        """True if a function returns the number of elements."""
+        return callable(self.shape)
+
+    @property
+    def extents(self) -> tuple[int | str, ...]:
+        """Lengths of the axes; none for an array whose number of elements a function returns."""
+        return () if callable(self.shape) else self.shape
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of an element."""
+        return np.dtype(self.dtype).itemsize
 
 
 REDUCTIONS = ("sum", "mean", "max", "min", "last")

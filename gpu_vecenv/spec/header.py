@@ -21,9 +21,7 @@ def args_header(spec: EnvSpec) -> str:
     another macro to each of its entries; ``kernels/state.h`` and ``kernels/single`` turn the lists into code.
     """
     lines = ["// Generated from the spec; do not edit.", "#pragma once", '#include "target/target.h"', "", *_struct(spec), ""]
-    of_groups = [f"{role.prefix}{name}" for role in spec.groups for name in group_sizes(role)]
-    axes = [name for field in spec.state for name in field.axes]
-    for size in ("num_agents", *of_groups, *spec.sizes, *axes):
+    for size in size_names(spec):
         lines += [
             f"#ifdef GV_{size}",
             f"GV_FN gv_i32 gv_{size}(const GvArgs&) {{ return GV_{size}; }}",
@@ -35,6 +33,13 @@ def args_header(spec: EnvSpec) -> str:
     scratch = HOST_SCRATCH if spec.scratch else 1
     lines += ["#ifndef GV_SCRATCH", f"#define GV_SCRATCH {scratch}  // floats of scratch a team", "#endif"]
     return "\n".join([*lines, "", *_lists(spec), ""])
+
+
+def size_names(spec: EnvSpec) -> tuple[str, ...]:
+    """Return the names of sizes, for each of which kernels have a function ``gv_NAME(a)``."""
+    of_groups = [f"{role.prefix}{name}" for role in spec.groups for name in group_sizes(role)]
+    axes = [name for field in spec.state for name in field.axes]
+    return ("num_agents", *of_groups, *spec.sizes, *axes)
 
 
 def _struct(spec: EnvSpec) -> list[str]:

@@ -14,7 +14,7 @@ import numpy as np
 from gpu_vecenv.errors import ParameterError, SpecError
 from gpu_vecenv.spec.computed import MAX_NUMBERS, array_shape, bounds_of, called, real_array, whole_in
 from gpu_vecenv.spec.env_spec import EnvSpec
-from gpu_vecenv.spec.fields import Constant, Field, Table
+from gpu_vecenv.spec.fields import Constant, Field, Scratch, Table
 from gpu_vecenv.spec.params import Params
 from gpu_vecenv.spec.roles import Group, group_of, group_sizes
 from gpu_vecenv.spec.struct import MAX_REGISTER_ENTRIES, WORLD_STATE, Member, is_single, struct_members
@@ -41,6 +41,8 @@ MAX_AGENTS = 4096
 MAX_ENTRIES = 1024
 """Maximum entries of an action; each has a purpose of its own for random actions."""
 
+CONSTANT_CHOICES = 4
+"""Entries of an action whose numbers of choices are constants in CUDA kernels; those of others are read from memory."""
 
 
 @dataclass(frozen=True)
@@ -124,8 +126,29 @@ class Layout:
         Raises:
             SpecError: not 0 to ``MAX_SCRATCH``.
         """
+        if isinstance(self.spec.scratch, tuple):
+            return whole_in(f"{self.spec.name}: floats of scratch", self._floats_of(self.spec.scratch), 0, MAX_SCRATCH)
         floats = self._requested("scratch", self.spec.scratch, 0, MAX_SCRATCH)
         return 1 if floats is None else floats
+
+    def _floats_of(self, arrays: tuple[Scratch, ...]) -> int:
+        """Return the floats that arrays in scratch take on CUDA, one after the other; at least 1."""
+        floats = 0
+        for array in arrays:
+            if callable(array.shape):
+                where = f"{self.spec.name}: scratch {array.name!r}: shape"
+                count = whole_in(where, called(where, array.shape, self.params), 0, MAX_NUMBERS)
+            else:
+                count = math.prod(self.sizes[n] if isinstance(n, str) else n for n in array.extents)
+                count = 0 if array.most is not None and count > array.most else count
+            floats = -(-floats // array.align) * array.align + -(-count * array.bytes // 4)
+        return max(1, floats)
+
+    @cached_property
+    def choices(self) -> dict[str, int]:
+        """Numbers of choices of the first entries of actions, by the names of their macros in CUDA kernels."""
+        entries = [(group, list(enumerate(group.choices[:CONSTANT_CHOICES]))) for group in self.groups]
+        return {f"{group.prefix}choices_{entry}": count for group, some in entries for entry, count in some}
 
     def _requested(self, part: str, request: Callable[[Params], int] | None, low: int, high: int) -> int | None:
         """Return a number that the spec computes from the parameters; None without a request."""

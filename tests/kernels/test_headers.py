@@ -12,6 +12,7 @@ from gpu_vecenv.envs.cartpole.spec import SPEC as CARTPOLE
 from gpu_vecenv.envs.tag.spec import SPEC as TAG
 from gpu_vecenv.spec.arguments import program_header
 from gpu_vecenv.spec.header import args_header
+from gpu_vecenv.spec.world_header import world_header
 from gpu_vecenv.train.fused.recurrent_plan import RecurrentSizes, recurrent_act_program, recurrent_update_program
 from gpu_vecenv.train.fused.tile_plan import Sizes, update_program
 from tests.kernels.nvrtc import compile_text
@@ -21,9 +22,9 @@ from tests.roles.town import SPEC as TOWN
 
 LAYERS = (
     "target", "program_args.h", "lib", "policy", "learner", "args.h", "state.h", "groups.h", "metrics.h", "hooks.h",
-    "random_actions.h", "autoreset.h", "outputs.h", "protocol.h", "single", "launch",
+    "world_parts.h", "world.h", "world_hooks.h", "random_actions.h", "autoreset.h", "outputs.h", "protocol.h", "single", "launch",
 )  # fmt: skip
-"""From the lowest to the highest; ``args.h`` is made from a spec, ``program_args.h`` from the arguments of a program."""
+"""From the lowest to the highest; ``args.h`` and ``world.h`` are made from a spec, ``program_args.h`` from a program."""
 
 LANES = {"target/lanes.h": 2, "target/lanes_warp.h": 32, "target/warp_tile.h": 32}
 """Lanes of a team, for headers of lanes; a warp has 32."""
@@ -59,7 +60,8 @@ def test_a_header_includes_its_own_layer_and_lower_ones(name):
 
 
 def test_no_header_includes_itself_by_way_of_others():
-    graph = {name: [other for other in includes(name) if other not in ("args.h", "program_args.h")] for name in HEADERS}
+    generated = ("args.h", "world.h", "program_args.h")
+    graph = {name: [other for other in includes(name) if other not in generated] for name in HEADERS}
     while leaves := [name for name, others in graph.items() if not others]:
         graph = {name: [o for o in others if o not in leaves] for name, others in graph.items() if name not in leaves}
     assert graph == {}
@@ -75,6 +77,7 @@ def test_only_target_headers_name_compilers(name):
 def test_a_header_compiles_by_itself(name, spec, tmp_path):
     """Compiles for the host. Hooks are declared but not defined; the compiler gives a warning for that."""
     (tmp_path / "args.h").write_text(args_header(spec))
+    (tmp_path / "world.h").write_text(world_header(spec))
     text = f'#include "{name}"\n'
     flags = ["-DGV_SINGLE=1"] if spec is CARTPOLE else [f"-DGV_LANES={LANES[name]}"] if name in LANES else []
     if name.startswith(("learner/", "policy/")):  # sizes are constants of the program

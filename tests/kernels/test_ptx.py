@@ -158,8 +158,8 @@ def test_a_team_has_the_scratch_that_it_requests_in_blocks_of_all_sizes(name, pa
     spec = spec_of(name)
     layout = Layout(spec, spec.resolve(params))
     blocks = module_blocks(layout, 0)
-    assert f"-DGV_SCRATCH={spec.scratch(layout.params)}" in compile_options(layout, 0, blocks)
-    assert blocks.teams * (spec.scratch(layout.params) + 32) * 4 <= 48 * 1024
+    assert f"-DGV_SCRATCH={layout.requested_scratch}" in compile_options(layout, 0, blocks)
+    assert blocks.teams * (layout.requested_scratch + 32) * 4 <= 48 * 1024
 
 
 @pytest.mark.parametrize("citizens", [1, 20, 100])
@@ -176,11 +176,11 @@ def test_scratch_of_single_agent_worlds_is_local_memory(block, tmp_path, monkeyp
     if block is not None:
         monkeypatch.setenv("GPU_VECENV_BLOCK_SIZE", block)
     spec = spec_of("WarpCartPole-v1")
-    mark, text = "s.terminated = !inside;", spec.kernel.read_text()
+    mark, text = "w.terminate(!inside);", spec.kernel.read_text()
     assert text.count(mark) == 1
-    sums = "for (gv_i32 i = 0; i < 40; ++i) team.scratch[i] = gv_sum(team, i + s.t, [](gv_i32 j) { return (float)j; });"
+    sums = "for (gv_i32 i = 0; i < 40; ++i) w.team.scratch[i] = gv_sum(w.team, i + w.t, [](gv_i32 j) { return (float)j; });"
     kernel = tmp_path / "scratch.cu"
-    kernel.write_text(text.replace(mark, f"{sums} s.terminated = team.scratch[s.t % 40] > 7.0f;"))
+    kernel.write_text(text.replace(mark, f"{sums} w.terminate(w.team.scratch[w.t % 40] > 7.0f);"))
     for module in range(len(MODULES)):
         ptx = compile_ptx(replace(spec, kernel=kernel, scratch=lambda params: 40), 90, module)
         assert ".shared" not in ptx and ".local" in ptx
@@ -191,10 +191,10 @@ def test_scratch_of_single_agent_worlds_is_local_memory(block, tmp_path, monkeyp
 def test_a_kernel_may_include_powers(call, tmp_path):
     """Only powers compute in double."""
     spec = spec_of("WarpCartPole-v1")
-    mark, text = "s.terminated = !inside;", spec.kernel.read_text()
+    mark, text = "w.terminate(!inside);", spec.kernel.read_text()
     assert text.count(mark) == 1
     kernel = tmp_path / "powers.cu"
-    kernel.write_text(f'#include "lib/powers.h"\n{text.replace(mark, f"const float x = s.x; s.terminated = {call} > 2.0f;")}')
+    kernel.write_text(f'#include "lib/powers.h"\n{text.replace(mark, f"const float x = s.x; w.terminate({call} > 2.0f);")}')
     for module in range(len(MODULES)):
         ptx = compile_ptx(replace(spec, kernel=kernel), 90, module)
         assert inexact_instructions(ptx, doubles="gv_pow" in call) == []
@@ -205,10 +205,10 @@ def test_gv_any_of_a_single_agent_world_is_no_vote(tmp_path):
     """Lanes of a warp may have diverged in a hook, so a vote would hang. Votes and barriers around hooks stay as they are."""
     spec = spec_of("WarpCartPole-v1")
     text = spec.kernel.read_text()
-    mark = "s.terminated = !inside;"
+    mark = "w.terminate(!inside);"
     assert text.count(mark) == 1
     kernel = tmp_path / "asks.cu"
-    kernel.write_text(text.replace(mark, "s.terminated = gv_any(team, !inside);"))
+    kernel.write_text(text.replace(mark, "w.terminate(w.any(!inside));"))
     for module in range(len(MODULES)):
         asking, plain = (
             sorted(re.findall(r"\b(?:vote|bar|barrier|activemask)\.\S+", compile_ptx(each, 90, module)))

@@ -35,7 +35,13 @@ DOUBLES = {
 DOUBLE_MARK = r"^// double: \S.*\n(?://.*\n)*(?=GV_FN\b)"
 """Comment that allows doubles in the function below it."""
 
-BARRIERS = ("gv_barrier", "gv_sum", "gv_count", "gv_any")
+BARRIERS = ("gv_barrier", "gv_sum", "gv_sums", "gv_count", "gv_any", r"w\.(?:barrier|sum|count|any|pairs)")
+
+SOME_LANES = (
+    r"\bGV_FOR\s*\([^;{]*?,[^;{]*?\)\s*(?=[{\w])|\bGV_ONCE\b\s*|\bif \(w\.once\)\s*"
+    r"|\bfor \([^:;{}]*: w\.(?:agents|role\.\w+|each\([^;{}]*?\)|pairs\([^;{}]*?\))\)\s*(?=[{\w])"
+)
+"""Heads of work that the lanes do different numbers of times."""
 
 
 def sources() -> list[Path]:
@@ -85,12 +91,14 @@ def _returns_before_barriers(text: str, barrier_call: re.Pattern[str]) -> list[t
 
 
 def _barriers_of_some_lanes(text: str, barrier_call: re.Pattern[str]) -> list[tuple[int, str]]:
-    """Barriers inside GV_FOR and GV_ONCE, whose bodies the lanes execute different numbers of times."""
+    """Barriers inside phases and work of one lane, whose bodies the lanes execute different numbers of times."""
     violations = []
-    for match in re.finditer(r"\bGV_FOR\s*\([^;{]*?,[^;{]*?\)\s*(?=[{\w])|\bGV_ONCE\b\s*", text):
+    for match in re.finditer(SOME_LANES, text):
         end = _block_end(text, match.end()) if text[match.end()] == "{" else text.find(";", match.end())
+        found = match[0].strip()
+        head = found if "w." in found else found.partition("(")[0].strip()
         violations += [
-            (barrier.start(), f"a barrier under {match[0].split('(')[0].strip()} is not executed equally often by all lanes")
+            (barrier.start(), f"a barrier under {head} is not executed equally often by all lanes")
             for barrier in barrier_call.finditer(text, match.end(), end)
         ]
     return violations

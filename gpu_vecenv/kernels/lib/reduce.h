@@ -1,4 +1,4 @@
-// Sums, counts and votes of a team. gv_sum, gv_count and gv_any contain barriers.
+// Sums, counts and votes of a team. gv_sum, gv_sums, gv_count and gv_any contain barriers.
 #pragma once
 #include "target/target.h"
 
@@ -26,6 +26,34 @@ GV_FN float gv_sum(const GvLanes& team, gv_i32 n, Value value) {
     gv_partial_sums(team, n, value);
     gv_barrier(team);
     return gv_add_partial_sums(team, n);
+}
+
+// Several sums at once: those of the vectors values(0) .. values(n - 1), each with the bits of gv_sum. Between two barriers as many are
+// added as the 32 partial sums have room for.
+template <class Values>
+GV_FN auto gv_sums(const GvLanes& team, gv_i32 n, Values values) {
+    decltype(values(0)) sums = {};
+    constexpr gv_i32 count = sizeof(sums.value) / sizeof(float);
+    const gv_i32 parts = n < 1 ? 1 : n < 32 ? n : 32, at_once = 32 / parts;
+    for (gv_i32 first = 0; first < count; first += at_once) {
+        gv_barrier(team);  // as in gv_sum
+        GV_FOR(p, parts) {
+            decltype(sums) partial = {};
+            for (gv_i32 i = p; i < n; i += 32) {
+                const auto addend = values(i);
+                GV_UNROLL for (gv_i32 s = 0; s < count; ++s) partial.value[s] += addend.value[s];
+            }
+            GV_UNROLL for (gv_i32 s = 0; s < count; ++s) {
+                if (first <= s && s < first + at_once) team.sums[(s - first) * parts + p] = partial.value[s];
+            }
+        }
+        gv_barrier(team);
+        GV_UNROLL for (gv_i32 s = 0; s < count; ++s) {
+            if (s < first || s >= first + at_once) continue;
+            for (gv_i32 p = 0; p < parts; ++p) sums.value[s] += team.sums[(s - first) * parts + p];
+        }
+    }
+    return sums;
 }
 
 // Number of i in [0, n) for which test(i) is true. The result is the same in all lanes.

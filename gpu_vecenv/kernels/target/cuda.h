@@ -5,6 +5,8 @@
 #include "target/types.h"
 
 #define GV_FN static __device__ __forceinline__
+#define GV_METHOD __device__ __forceinline__  // of a struct
+#define GV_FRIEND friend __device__ void  // a hook that may use private members
 #define GV_UNROLL _Pragma("unroll")
 #define GV_LOOP _Pragma("unroll 1")  // keeps a long loop body from being unrolled
 #define GV_ONE_LANE (GV_LANES == 1)

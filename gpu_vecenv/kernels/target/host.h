@@ -7,6 +7,8 @@
 #else             // larger kernels compile six times as fast if the compiler chooses
 #define GV_FN static inline __attribute__((unused))
 #endif
+#define GV_METHOD inline __attribute__((always_inline))  // of a struct
+#define GV_FRIEND friend void  // a hook that may use private members
 #define GV_UNROLL
 #define GV_LOOP
 #define GV_ONE_LANE 1

@@ -6,6 +6,8 @@
 #include "target/types.h"
 
 #define GV_FN static inline
+#define GV_METHOD inline  // of a struct
+#define GV_FRIEND friend void  // a hook that may use private members
 #define GV_UNROLL
 #define GV_LOOP
 #define GV_ONE_LANE 0

@@ -379,7 +379,7 @@ def rollout_program(sizes: Sizes, layout: Layout) -> Program:
         layout: sizes of the env.
     """
     kernel, name = KERNEL_FOLDER / "learner" / "rollout.cu", f"rollouts of {layout.spec.name}"
-    macros = {"BY_WORLD": int(bool(layout.per_world)), **layout.sizes}
+    macros = {"BY_WORLD": int(bool(layout.per_world)), **layout.sizes, **layout.choices}
     program = make_program(name, kernel, sizes, sizes.rollout_memory, rollout_args(layout), macros)
     constants = tuple(constant for constant in program.constants if constant[0] != "MASKED")  # a macro of the env's headers
     return replace(program, constants=constants, resident=2, env=layout.spec)
