@@ -1,0 +1,62 @@
+"""Envs of which tests have hooks in Python beside those in C++."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+from gpu_vecenv.spec.env_spec import EnvSpec
+from gpu_vecenv.spec.fields import Scratch
+from gpu_vecenv.spec.layout import Layout
+from tests.kernels.test_ptx import spec_of
+from tests.parity import trajectory
+from tests.pyhooks import spread
+
+PORTS = {"WarpCartPole-v1": "cartpole", "WarpGridTag-v0": "grid_tag", "Pot-v0": "pot", "Harvest-v0": "harvest", "Spread-v0": "spread"}
+"""Files of hooks in ``ports`` by id."""
+
+CHANGES: dict[str, dict[str, Any]] = {
+    "Harvest-v0": {"scratch": (Scratch("grown", "float32", (64,), "1 for a cell with an apple after the step"),)}
+}
+"""What hooks in Python declare in another way."""
+
+OF_SPREAD = {
+    "spread": ("Spread-v0", {"num_envs": 12, "max_episode_steps": 30}),
+    "spread, more agents than lanes": ("Spread-v0", {"num_envs": 3, "num_walkers": 40, "max_episode_steps": 30}),
+}
+CASES = {case: name for case, (name, _) in {**trajectory.CASES, **OF_SPREAD}.items() if name in PORTS}
+"""Ids by case of ``hash_of()``."""
+
+
+def hash_of(case: str, **options: Any) -> str:
+    """Return ``trajectory_hash()`` of a case, which may be one of Spread."""
+    with mock.patch.dict(trajectory.CASES, OF_SPREAD):
+        return trajectory.trajectory_hash(case, **options)
+
+
+def port_of(spec: EnvSpec, text: str | None = None, folder: Path | None = None) -> EnvSpec:
+    """Return a spec with hooks in Python: those of ``ports``, or a text that is written to a folder."""
+    path = Path(__file__).parent / "ports" / f"{PORTS[spec.name]}.py"
+    if text is not None and folder is not None:
+        path = folder / "hooks.py"
+        path.write_text(text)
+    return replace(spec, kernel=path, **CHANGES.get(spec.name, {}))
+
+
+def ported(layout: Layout) -> Layout:
+    """Return the layout of the same env with hooks in Python."""
+    return Layout(port_of(layout.spec), layout.params)
+
+
+def spec_in_cpp(name: str) -> EnvSpec:
+    """Return the spec of an id, with hooks in C++."""
+    return spread.SPEC if name == "Spread-v0" else spec_of(name)
+
+
+def actions_of(env: Any, generator: np.random.Generator) -> Any:
+    """Random actions of one step."""
+    return trajectory._random_actions(env.single_action_space, env.num_envs, generator)
