@@ -49,7 +49,7 @@ class Expressions:
         waits: True if the present statement waits for all lanes before its other accesses end.
         acting: True if code since the present helper began counts invalid actions or writes.
         writing: True if a helper that writes may be called here.
-        ended: lines of the blocks whose locals have ended, by name.
+        ended: why names of locals stand for nothing, by name.
     """
 
     def __init__(self, words: Vocabulary, file: HooksFile) -> None:
@@ -60,7 +60,7 @@ class Expressions:
         self.waits = False
         self.acting = False
         self.writing = False
-        self.ended: dict[str, int] = {}
+        self.ended: dict[str, str] = {}
         self.divisors: set[str] | None = None  # names of divisors in a helper that is marked with `dividing`
 
     def value(self, node: ast.expr, scope: Scope) -> Value:
@@ -262,9 +262,7 @@ class Expressions:
         if name in self.file.constants:
             return self.number(self.file.constants[name])
         if name in self.ended:
-            self.fail(node, f"{name!r} was local to the block at line {self.ended[name]}, and lanes have different "
-                            "values; keep it "
-                            "in w.scratch or in the state")  # fmt: skip
+            self.fail(node, f"{name!r} {self.ended[name]}")
         if name in self.file.imported or name in self.file.functions or name in BUILTINS:
             self.fail(node, f"{name!r} is a function; call it")
         self.fail(node, self.unknown(name))

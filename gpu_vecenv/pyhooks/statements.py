@@ -165,7 +165,7 @@ class Statements(Calls):
         scope.region.loops.add(name)
         self.block(node.body, inner, lines)
         lines.append("    " * scope.depth + "}")
-        self.ended.setdefault(name, node.lineno)
+        self.ended.setdefault(name, f"is the variable of the loop at line {node.lineno} and ends with it; assign it to a local there")
         return scope.names
 
     def check_loop(self, node: ast.For) -> None:

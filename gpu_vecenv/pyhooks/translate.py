@@ -141,9 +141,9 @@ class Translator(Statements):
 
     def _end_of(self, region: Region, scope: Scope, node: ast.AST, *names: str) -> None:
         """Note the locals that end with a phase."""
-        for name in (*region.types, *region.loops, *names):
-            if name not in scope.names:
-                self.ended[name] = node.lineno  # type: ignore[attr-defined]
+        line = node.lineno  # type: ignore[attr-defined]
+        why = f"was local to the block at line {line}, and lanes have different values; keep it in w.scratch or in the state"
+        self.ended |= {name: why for name in (*region.types, *region.loops, *names) if name not in scope.names}
 
     # ---- phases -----------------------------------------------------------------------------------------------
 

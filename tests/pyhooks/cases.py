@@ -16,7 +16,8 @@ from tests.kernels.test_ptx import spec_of
 from tests.parity import trajectory
 from tests.pyhooks import spread
 
-PORTS = {"WarpCartPole-v1": "cartpole", "WarpGridTag-v0": "grid_tag", "Pot-v0": "pot", "Harvest-v0": "harvest", "Spread-v0": "spread"}
+PORTS = {"WarpCartPole-v1": "cartpole", "WarpGridTag-v0": "grid_tag", "Pot-v0": "pot", "Harvest-v0": "harvest",
+         "Spread-v0": "spread"}  # fmt: skip
 """Files of hooks in ``ports`` by id."""
 
 CHANGES: dict[str, dict[str, Any]] = {
