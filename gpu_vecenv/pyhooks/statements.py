@@ -165,7 +165,8 @@ class Statements(Calls):
         scope.region.loops.add(name)
         self.block(node.body, inner, lines)
         lines.append("    " * scope.depth + "}")
-        self.ended.setdefault(name, f"is the variable of the loop at line {node.lineno} and ends with it; assign it to a local there")
+        why = f"is the variable of the loop at line {node.lineno} and ends with it; assign it to a local there"
+        self.ended.setdefault(name, why)
         return scope.names
 
     def check_loop(self, node: ast.For) -> None:

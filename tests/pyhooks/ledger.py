@@ -12,7 +12,11 @@ from gymnasium.spaces import Box, Discrete
 from gpu_vecenv import TIME_LIMIT, EnvSpec, Field, Metric, Param, Role, Scratch, Table
 from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
 
-HEAD = "from gpu_vecenv.pyhooks import Agent, World, dividing, f32, floor, i32, mod, pow, sincos, sqrt\nimport numpy as np\n\nCELLS = 6\n"
+HEAD = """from gpu_vecenv.pyhooks import Agent, World, dividing, f32, floor, i32, mod, pow, sincos, sqrt
+import numpy as np
+
+CELLS = 6
+"""
 HOOKS = {
     "env_reset": """
 def env_reset(w):
@@ -42,7 +46,7 @@ def env_observe(w):
 
 
 def text_with(text: str) -> str:
-    """Return a file of hooks with a text in place of the hooks that it defines. The text begins behind a fixed number of lines."""
+    """Return a file of hooks with a text, which begins at the line ``FIRST``, in place of the hooks that it defines."""
     defined = re.findall(r"^def (\w+)", text, re.MULTILINE)
     return HEAD + text + "".join(hook for name, hook in HOOKS.items() if name not in defined)
 
