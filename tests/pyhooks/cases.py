@@ -92,3 +92,8 @@ def ported(layout: Layout) -> Layout:
 def spec_in_cpp(name: str) -> EnvSpec:
     """Return the spec of an id, with hooks in C++."""
     return spread.SPEC if name == "Spread-v0" else spec_of(name)
+
+
+def actions_of(env: Any, generator: np.random.Generator) -> Any:
+    """Return random actions of one step."""
+    return trajectory._random_actions(env.single_action_space, env.num_envs, generator)
