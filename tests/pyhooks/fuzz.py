@@ -252,7 +252,7 @@ GOOD = ("refused", "fault", "endless", "same", "accepted")
 
 
 def fuzz(seconds: float, seed: int, compiles: bool = True, most: int = 10**9, flags: tuple[str, ...] = ("-O0",)) -> Counter[str]:
-    """Try mutants for some time; return how many had each verdict. Texts with a wrong verdict are keys with it."""
+    """Try mutants for some time; print those with a wrong verdict, and return how many had each verdict."""
     chance, counts, known = random.Random(seed), Counter[str](), set()
     end = time.monotonic() + seconds
     with tempfile.TemporaryDirectory() as folder:
@@ -263,7 +263,9 @@ def fuzz(seconds: float, seed: int, compiles: bool = True, most: int = 10**9, fl
                 continue
             known.add(text)
             said = verdict(name, text, Path(folder), flags, compiles)
-            counts[said if said in GOOD else f"{name}: {said}\n{text}"] += 1
+            if said not in GOOD:
+                print(f"{name}: {said}\n{text}", flush=True)
+            counts[said if said in GOOD else f"{name}: {said}"] += 1
     return counts
 
 
