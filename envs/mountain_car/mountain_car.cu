@@ -1,11 +1,10 @@
 // MountainCar by the rules of Gymnasium's MountainCar-v0: an engine that pushes left, not at all or right.
 #include "valley.h"
 
-GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
-    GV_ONCE {
-        const gv_i64 row = gv_row(a, team.world, 0);
-        const gv_i32 direction = gv_action_index(a, row, 0, 1, 3) - 1;
-        drive(a, team, (float)direction * gv_params(a, team).force);
-        a.agent_reward[row] = -1.0f;
+GV_FN void env_step(GvWorld& w) {
+    for (auto me : w.agents) {
+        const int direction = me.action.index() - 1;
+        drive(w, (float)direction * w.params.force);
+        me.reward = -1.0f;
     }
 }

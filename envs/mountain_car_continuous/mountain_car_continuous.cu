@@ -1,12 +1,11 @@
 // MountainCarContinuous by the rules of Gymnasium's MountainCarContinuous-v0: an engine with a throttle, and a cost for its use.
 #include "../mountain_car/valley.h"
 
-GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
-    GV_ONCE {
-        const gv_i64 row = gv_row(a, team.world, 0);
-        const float action = gv_action_value(a, row, 0, 1);
-        const bool arrived = drive(a, team, gv_clamp(action, -1.0f, 1.0f) * gv_params(a, team).power);
+GV_FN void env_step(GvWorld& w) {
+    for (auto me : w.agents) {
+        const float action = me.action.value();
+        const bool arrived = drive(w, gv_clamp(action, -1.0f, 1.0f) * w.params.power);
         // As in Gymnasium, the cost is computed from the action before it is clipped.
-        a.agent_reward[row] = (arrived ? 100.0f : 0.0f) - 0.1f * action * action;
+        me.reward = (arrived ? 100.0f : 0.0f) - 0.1f * action * action;
     }
 }

@@ -113,6 +113,7 @@ def struct_members(spec: EnvSpec) -> tuple[Member, ...]:
         rows.append(Member(f"{role.name}_row", "gv_i64", "int64", "first row of the role"))
         rows.append(Member(f"{role.name}_stride", "gv_i64", "int64", "rows from one world to the next"))
     prefixes = [role.prefix for role in spec.groups]
+    tables = {table.name for table in spec.tables}
     return (  # members of 4 bytes come in pairs or after all of 8 bytes, so that the struct has no padding
         Member("num_worlds", "gv_i32", "int32", "worlds in this launch"),
         *(Member(f"{prefix}action_type", "gv_i32", "int32", "type of entries: bytes, -1 for int8") for prefix in prefixes),
@@ -120,7 +121,10 @@ def struct_members(spec: EnvSpec) -> tuple[Member, ...]:
         Member("agents_view", "gv_i32", "int32", "1 if flags are written to every agent's row, 0 if to the world's"),
         *([Member("unused", "gv_i32", "int32", "fills the pair")] if len(prefixes) % 2 == 0 else []),
         *(Member(f"{prefix}action", "const void*", "uint64", "rows of indices or of float32") for prefix in prefixes),
-        *(Member(name, f"{C_TYPES[dtype]}*", "uint64", doc) for name, dtype, doc in _read_by_every_step(spec)),
+        *(
+            Member(name, f"{'const ' if name in tables else ''}{C_TYPES[dtype]}*", "uint64", doc)
+            for name, dtype, doc in _read_by_every_step(spec)
+        ),
         *rows,
         *(Member(name, f"{C_TYPES[dtype]}*", "uint64", doc) for name, dtype, doc in _read_seldom(spec)),
         *(

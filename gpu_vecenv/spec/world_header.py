@@ -26,7 +26,7 @@ OBSERVERS = [
 def world_header(spec: EnvSpec) -> str:
     """Return the C text of ``world.h``: ``GvWorld``, and the types of its members, by the names of the spec.
 
-    Rows of observations, masks and shared parts are private members. Their friends are the hooks that observe, so a hook that steps
+    Rows of observations, masks and shared parts are private members. Their friends are the hooks that observe: a hook that steps
     cannot write them.
     """
     lines = ["// Generated from the spec; do not edit.", "#pragma once", '#include "world_parts.h"', ""]
@@ -36,7 +36,7 @@ def world_header(spec: EnvSpec) -> str:
     lines += ["#ifdef GV_SETTLES", "GV_FN void env_settle(GvWorld& w);", "#endif", ""]
     lines += _struct("GvWorldParams", _params(spec), "Parameters and constants; the world's value, if each world has one.")
     lines += _struct("GvWorldSizes", [("gv_i32", name, f"gv_{name}(a)") for name in size_names(spec)], "Sizes.")
-    tables = [(f"const {C_TYPES[table.dtype]}*", table.name, f"a.{table.name}") for table in spec.tables]
+    tables = [(f"const {C_TYPES[table.dtype]}* const&", table.name, f"a.{table.name}") for table in spec.tables]
     lines += _struct("GvWorldTables", tables, "Tables.")
     options = [("const float&", o.name, f"a.reset_bounds[{i}]") for i, o in enumerate(spec.reset_options) if is_c_name(o.name)]
     lines += _struct("GvWorldOptions", options, "Options of the last reset.")
@@ -71,17 +71,18 @@ def _struct(name: str, members: Members, doc: str) -> list[str]:
 
 
 def _params(spec: EnvSpec) -> Members:
+    """Parameters and constants. Those in memory of the arguments are references, so that they are read where a hook uses them."""
     members = []
     for param in spec.kernel_params:
-        ctype, value = C_TYPES[str(param.dtype)], f"a.{param.name}"
+        ctype = C_TYPES[str(param.dtype)]
         if param.name in spec.sizes:
-            value = f"gv_{param.name}(a)"
+            members.append((ctype, param.name, f"gv_{param.name}(a)"))
         elif param.per_world:
             value = f"gv_param_of_world<{ctype}>(a.{param.name}_by_world, a.{param.name}, team.world)"
-        if param.dtype == "bool":
-            ctype, value = "bool", f"{value} != 0"
-        members.append((ctype, param.name, value))
-    return members + [(C_TYPES[constant.dtype], constant.name, f"a.{constant.name}") for constant in spec.constants]
+            members.append((ctype, param.name, value))
+        else:
+            members.append((f"const {ctype}&", param.name, f"a.{param.name}"))
+    return members + [(f"const {C_TYPES[constant.dtype]}&", constant.name, f"a.{constant.name}") for constant in spec.constants]
 
 
 def _size(spec: EnvSpec, length: int | str) -> str:
@@ -237,7 +238,9 @@ def _range(spec: EnvSpec, role: Role | None) -> list[str]:
     name = "GvAgents" if role is None else f"GvAgents_{role.name}"
     agent = f"GvAgent_{role.name}" if role is not None and not alike else "GvAgent"
     r = "" if role is None else f"{role.name}_"
-    count = f"gv_{r}count(in.a)" if role else "gv_num_agents(in.a)"
+    count = " + ".join(f"gv_{other.name}_count(in.a)" for other in ((role,) if role else spec.roles))
+    alone = [other.count for other in ((role,) if role else spec.roles)] == [1]
+    given, k = ("gv_i32", "0") if alone else ("gv_i32 k", "k")  # the only agent has a number that compilers know early
     index = f"gv_{r}agent(in.a, k)" if role else "k"
     row = f"gv_{r}row(in.a, in.team.world, k)" if role else "gv_row(in.a, in.team.world, k)"
     lines = [
@@ -246,8 +249,8 @@ def _range(spec: EnvSpec, role: Role | None) -> list[str]:
         "    GvWorldMemory in;  // a copy: compilers keep no struct in registers that has its own address",
         f"    GV_METHOD gv_i32 count() const {{ return {count}; }}",
         f"    GV_METHOD {agent} at(gv_i32 k, bool counts) const {{ return {agent}(in, {index}, k, {row}, row_of(k), counts); }}",
-        f"    GV_METHOD {agent} operator[](gv_i32 k) const {{ return at(k, in.team.lane == 0); }}",
-        f"    GV_METHOD {agent} of_lane(gv_i32 k) const {{ return at(k, true); }}",
+        f"    GV_METHOD {agent} operator[]({given}) const {{ return at({k}, in.team.lane == 0); }}",
+        f"    GV_METHOD {agent} of_lane({given}) const {{ return at({k}, true); }}",
         f"    GV_METHOD GvPhase<{name}> begin() const {{ return {{*this, in.team.lane, in.team.lanes}}; }}",
         "    GV_METHOD gv_i32 end() const { return count(); }",
         *_gathering(spec, role, agent, index, row),
