@@ -21,18 +21,17 @@ def cuda_devices() -> int:
 
 
 def choose_device(device: str) -> str:
-    """Return ``"cpu"`` or ``"cuda:N"`` for ``"auto"``, ``"cpu"``, ``"python"``, ``"cuda"`` or ``"cuda:N"``.
+    """Return ``"cpu"`` or ``"cuda:N"`` for ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"cuda:N"``.
 
-    Worlds of ``"python"`` lie in memory as those of ``"cpu"`` do; ``make_backend()`` tells them apart. ``"auto"`` chooses the
-    current GPU if one works, and warns if only CuPy is missing.
+    ``"auto"`` chooses the current GPU if one works, and warns if only CuPy is missing.
 
     Raises:
         ParameterError: not a device name.
         DeviceError: the GPU does not exist or does not work.
     """
-    if not isinstance(device, str) or not re.fullmatch(r"cpu|python|auto|cuda(:[0-9]{1,3})?", device):
-        raise ParameterError(f'device must be "auto", "cpu", "python", "cuda" or "cuda:N", got {abbreviated(device)}.')
-    if device in ("cpu", "python"):
+    if not isinstance(device, str) or not re.fullmatch(r"cpu|auto|cuda(:[0-9]{1,3})?", device):
+        raise ParameterError(f'device must be "auto", "cpu", "cuda" or "cuda:N", got {abbreviated(device)}.')
+    if device == "cpu":
         return "cpu"
     count = cuda_devices()
     if device == "auto":
@@ -58,7 +57,7 @@ def choose_device(device: str) -> str:
 
 
 def make_backend(layout: Layout, device: str, kind: str) -> Backend:
-    """Return the back end for a device that the caller named or ``choose_device()`` chose; ``kind`` is the array kind."""
+    """Return the back end for ``"python"`` or a device of ``choose_device()``; ``kind`` is the array kind."""
     if device == "cpu":
         return CpuBackend(layout)
     if device == "python":

@@ -34,7 +34,7 @@ def i32(x: Any) -> np.int32:
         OverflowError: an f32 that no i32 holds, of which processors make different integers.
     """
     if not -2147483648.0 <= float(x) < 2147483648.0:
-        raise OverflowError(f"i32({x}): an i32 lies between -2147483648 and 2147483647")
+        raise OverflowError(f"i32({x!s}): an i32 lies between -2147483648 and 2147483647")
     return np.int32(int(x))
 
 
