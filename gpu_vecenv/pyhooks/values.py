@@ -146,7 +146,7 @@ class Scope:
 
 def float_text(number: float) -> str:
     """Return the text of a float32 in C++: the shortest decimal from which compilers read the same bits."""
-    text = f"{np.float32(number)}f"
+    text = f"{np.float32(number)!s}f"
     return text if number >= 0 and not text.startswith("-") else f"({text})"
 
 
