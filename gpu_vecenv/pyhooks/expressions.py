@@ -16,6 +16,10 @@ ARITHMETIC = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*"}
 OF_INTEGERS = {ast.FloorDiv: "//", ast.Mod: "%", ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^"}
 COMPARISONS = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="}
 
+TRANSLATED = (ast.Constant, ast.Name, ast.Attribute, ast.Subscript, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare,
+              ast.IfExp, ast.Call)  # fmt: skip
+"""Expressions of the subset."""
+
 ADVICE = {
     ast.List: "a list has no place in a kernel; use an array of the state or of scratch (`me.obs = [x, y]` alone takes one)",
     ast.Tuple: "a tuple is for several names at once, `x, y = y, x`, and for results of helpers",
@@ -66,7 +70,7 @@ class Expressions:
     def value(self, node: ast.expr, scope: Scope) -> Value:
         """Translate an expression."""
         writing, self.writing = self.writing, False
-        method = getattr(self, f"_{type(node).__name__.lower()}", None)
+        method = getattr(self, f"_{type(node).__name__.lower()}") if isinstance(node, TRANSLATED) else None
         if method is None:
             advice = ADVICE.get(type(node), "it is not in the subset")
             self.fail(node, f"{self.quoted(node)}: {advice}")
