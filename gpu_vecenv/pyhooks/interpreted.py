@@ -315,11 +315,14 @@ class InterpretedWorld(World):
     # ---- lanes ------------------------------------------------------------------------------------------------
 
     def lanes(self, count: int, alone: bool = False) -> Iterator[int]:
-        """Run the lanes of a phase, each for one number."""
+        """Run the lanes of a phase, each for one number. A loop that a debugger makes inside a phase is none."""
+        inside = self.trace.lane is not None
         for k in range(count):
-            self.trace.lane = 0 if alone else k
+            if not inside:
+                self.trace.lane = 0 if alone else k
             yield k
-        self.trace.lane = None
+        if not inside:
+            self.trace.lane = None
 
     @contextmanager
     def first(self) -> Iterator[None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -12,8 +12,6 @@ from gpu_vecenv.pyhooks.interface import Agent, World
 
 __all__ = ["Agent", "World", "clamp", "cos", "dividing", "exp", "f32", "floor", "i32", "log", "log2", "mod", "pow", "sin",
            "sincos", "sincos_small", "softplus", "sqrt", "tanh"]  # fmt: skip
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 library: dict[str, Callable[..., float]] = {}
 """Functions of ``kernels/lib``, compiled for this processor, by name. The back end of ``device="python"`` fills it."""
@@ -38,7 +36,7 @@ def i32(x: Any) -> np.int32:
     return np.int32(int(x))
 
 
-def dividing(helper: F) -> F:
+def dividing(helper: Callable[..., Any]) -> Callable[..., Any]:
     """Mark a helper whose divisions share one test on a GPU, which is faster if it has several. The bits are the same.
 
     The helper returns f32s and changes nothing.
@@ -47,6 +45,11 @@ def dividing(helper: F) -> F:
 
 
 def _called(name: str, *arguments: Any) -> np.float32:
+    """Return the result of a compiled function.
+
+    Raises:
+        HookFault: no env has compiled it yet.
+    """
     if name not in library:
         raise HookFault(f'{name}() is compiled with the env; make an env with device="python" first.')
     return np.float32(library[name](*map(float, arguments)))
