@@ -100,13 +100,14 @@ def test_quick_start_is_two_commands_for_a_fresh_clone():
     assert check.endswith("&& pytest -n 2")
 
 
-@pytest.fixture
-def walk(tmp_path, monkeypatch):
-    """The folder with the two files of "Write your env", on the path of imports; the id is removed afterwards."""
-    spec, kernel, _, preset = WALK
-    assert [block.language for block in WALK] == ["python", "cuda", "python", "python"]
-    (tmp_path / "walk.py").write_text(f"{spec.text}\n{preset.text}")
+@pytest.fixture(params=["walk.cu", "walk_hooks.py"])
+def walk(tmp_path, monkeypatch, request):
+    """The folder with the files of "Write your env", on the path of imports; the id is removed afterwards."""
+    spec, kernel, hooks, _, preset = WALK
+    assert [block.language for block in WALK] == ["python", "cuda", "python", "python", "python"]
+    (tmp_path / "walk.py").write_text(f"{spec.text}\n{preset.text}".replace("walk.cu", request.param))
     (tmp_path / "walk.cu").write_text(kernel.text)
+    (tmp_path / "walk_hooks.py").write_text(hooks.text)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     yield tmp_path
@@ -123,7 +124,7 @@ def test_a_run_of_the_example_environment_has_the_registered_preset(walk):
 
 
 def test_the_example_environment_works(walk):
-    exec(compile(WALK[2].text, WALK[2].path, "exec"), {"__name__": "__main__"})
+    exec(compile(WALK[3].text, WALK[3].path, "exec"), {"__name__": "__main__"})
     env = gymnasium.make_vec("Walk-v0", num_envs=3, device="cpu", array="numpy", stride=0.25)
     start, _ = env.reset(seed=0)
     assert (0 <= start).all() and (start < 1).all()

@@ -9,6 +9,7 @@ from typing import Any
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files, InclusionLevel
 from notebook_page import page  # MkDocs imports a hook with its folder on the path
+from tabs import with_tabs
 
 OUTSIDE_DOCS = ("*.md", "LICENSE", "CITATION.cff", "benchmarks/*.md", "benchmarks/notes/*.md", "envs/*/README.md",
                 "examples/*.py", "tutorials/*.md", "tutorials/*.ipynb")  # fmt: skip
@@ -49,8 +50,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Let links to notebooks lead to their pages."""
-    return re.sub(r"\]\(([\w./-]+)\.ipynb\)", r"](\1.md)", markdown)
+    """Let links to notebooks lead to their pages, and make tabs of blocks in two languages."""
+    return re.sub(r"\]\(([\w./-]+)\.ipynb\)", r"](\1.md)", with_tabs(markdown))
 
 
 def on_page_content(html: str, **_: Any) -> str:
