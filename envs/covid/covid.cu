@@ -1,6 +1,6 @@
 // COVID-19 and the economy: 51 governors choose a stringency, a planner a subsidy; a step is a day. README.md has the rules.
 // A lane steps a state; the planner's rewards and the metrics are made from sums over the states.
-#include "hooks.h"
+#include "world.h"
 #include "lib/powers.h"
 
 // Sizes, as in spec.py.
@@ -43,178 +43,174 @@
 #define SUMS 7
 #define PARTS 8  // of a sum, which lanes add at the same time
 
-struct Scratch {
-    float *shown;   // [STAGED][STATES]
-    float *summed;  // [SUMS][STATES]
-    float *part;    // [SUMS][PARTS]
-    float *total;   // [SUMS]
-};
-
-GV_FN Scratch scratch_of(const GvTeam& team) {
-    float* first = team.scratch;
-    float* part = first + (STAGED + SUMS) * STATES;
-    return {first, first + STAGED * STATES, part, part + SUMS * PARTS};
-}
-
 // Stringency on a day of the episode; recorded ones before it. `day` is at least -DELAY.
-GV_FN gv_i32 level_on(const GvArgs& a, const GvState& s, gv_i32 day, gv_i32 i) {
-    return day >= 0 ? s.levels[day % RING * STATES + i] : a.recorded[(DELAY + day) * STATES + i];
+GV_FN int level_on(const GvWorld& w, int day, int i) {
+    return day >= 0 ? w.state.levels[day % RING * STATES + i] : w.tables.recorded[(DELAY + day) * STATES + i];
 }
 
-GV_FN void env_reset(const GvArgs& a, const GvTeam& team) {
-    const GvState s = gv_state(a, team);
-    GV_FOR_ROLE(governor, i) {
-        s.susceptible[i] = a.first[i];
-        s.infected[i] = a.first[STATES + i];
-        s.recovered[i] = a.first[2 * STATES + i];
-        s.vaccinated[i] = a.first[3 * STATES + i];
-        s.unemployed[i] = a.first[4 * STATES + i];
-        s.deaths[i] = a.mortality * a.first[2 * STATES + i];  // the vaccinated count, too, on this day alone
-        s.production[i] = 0.0f;
-        s.subsidy[i] = 0.0f;
-        s.closed_until[i] = 0;
-        for (gv_i32 k = 0; k < FILTERS; ++k) s.filters[k * STATES + i] = a.first_filters[k * STATES + i];
-        for (gv_i32 day = 0; day < RING; ++day) s.levels[day * STATES + i] = a.recorded[DELAY * STATES + i];
+GV_FN void env_reset(GvWorld& w) {
+    const auto& s = w.state;
+    const auto& first = w.tables.first;
+    for (auto me : w.role.governor) {
+        const int i = me.index;
+        me.susceptible = first[i];
+        me.infected = first[STATES + i];
+        me.recovered = first[2 * STATES + i];
+        me.vaccinated = first[3 * STATES + i];
+        me.unemployed = first[4 * STATES + i];
+        me.deaths = w.params.mortality * first[2 * STATES + i];  // the vaccinated count, too, on this day alone
+        me.production = 0.0f;
+        me.subsidy = 0.0f;
+        me.closed_until = 0;
+        for (int k = 0; k < FILTERS; ++k) s.filters[k * STATES + i] = w.tables.first_filters[k * STATES + i];
+        for (int day = 0; day < RING; ++day) s.levels[day * STATES + i] = w.tables.recorded[DELAY * STATES + i];
     }
-    GV_FOR(i, gv_num_agents(a)) s.health_index[i] = s.economic_index[i] = 0.0f;
-    GV_ONCE s.subsidy_level = 0;
+    for (auto me : w.agents) me.health_index = me.economic_index = 0.0f;
+    if (w.once) s.subsidy_level = 0;
 }
 
 // ---- one day of a state ---------------------------------------------------------------------------------------
 
 // Utility of an income, a share of a year's income without a pandemic: constant relative risk aversion.
-GV_FN float utility(const GvArgs& a, float share) {
+GV_FN float utility(const GvWorld& w, float share) {
+    const auto& p = w.params;
     const float income = gv_clamp(365.0f * share, 0.1f, 3.0f);
-    const float power = a.eta == 2.0f ? 1.0f / income : gv_exp((1.0f - a.eta) * gv_log(income));
-    return a.utility_of_one + power * a.per_power;
+    const float power = p.eta == 2.0f ? 1.0f / income : gv_exp((1.0f - p.eta) * gv_log(income));
+    return p.utility_of_one + power * p.per_power;
 }
 
 struct Epidemic {
     float susceptible, infected, recovered, vaccinated;
 };
 
-GV_FN Epidemic spread(const GvArgs& a, const GvState& s, gv_i32 i) {
-    const float beta = a.beta[i] + a.beta[STATES + i] * (float)level_on(a, s, s.t - DELAY, i);  // may be negative
-    const bool delivered = s.t >= a.vaccine_days[FIRST_VACCINES] && s.t % a.vaccine_interval == 0;
-    const float doses = delivered ? a.doses[i] : 0.0f;
+GV_FN Epidemic spread(const GvWorld& w, int i) {
+    const auto& s = w.state;
+    const auto& of = w.tables;
+    const float beta = of.beta[i] + of.beta[STATES + i] * (float)level_on(w, w.t - DELAY, i);  // may be negative
+    const bool delivered = w.t >= of.vaccine_days[FIRST_VACCINES] && w.t % w.params.vaccine_interval == 0;
+    const float doses = delivered ? of.doses[i] : 0.0f;
     const float susceptible = s.susceptible[i], infected = s.infected[i], newly = gv_min(doses, susceptible);
     const float exposed = delivered ? 1.0f - gv_min(1.0f, doses / (susceptible + 1.0e-10f)) : 1.0f;
-    const float ds = -beta * (susceptible * a.per_person[i] * infected) * exposed - newly, dr = a.recovery * infected + newly;
+    const float ds = -beta * (susceptible * of.per_person[i] * infected) * exposed - newly;
+    const float dr = w.params.recovery * infected + newly;
     return {gv_max(0.0f, susceptible + ds), gv_max(0.0f, infected + (-ds - dr)), gv_max(0.0f, s.recovered[i] + dr),
             gv_max(0.0f, s.vaccinated[i] + newly)};
 }
 
 // Unemployed persons after a change of stringency. A change leaves the filters after WINDOW days, which is never one of the episode.
 // Only a state that was set has later days than WINDOW.
-GV_FN float unemployment(const GvArgs& a, const GvState& s, gv_i32 i, gv_i32 change) {
-    const float leaving = s.t <= WINDOW ? (float)a.leaving[(s.t - 1) * STATES + i] : 0.0f;
+GV_FN float unemployment(const GvWorld& w, int i, int change) {
+    const auto& of = w.tables;
+    const float leaving = w.t <= WINDOW ? (float)of.leaving[(w.t - 1) * STATES + i] : 0.0f;
     float sum = 0.0f;
-    for (gv_i32 k = 0; k < FILTERS; ++k) {
-        const float filter = s.filters[k * STATES + i] * a.decay[k] + (float)change - leaving * a.decay[FILTERS + k];
-        s.filters[k * STATES + i] = filter;
-        sum += a.weight[k * STATES + i] * filter;
+    for (int k = 0; k < FILTERS; ++k) {
+        const float filter = w.state.filters[k * STATES + i] * of.decay[k] + (float)change - leaving * of.decay[FILTERS + k];
+        w.state.filters[k * STATES + i] = filter;
+        sum += of.weight[k * STATES + i] * filter;
     }
-    return (gv_softplus(sum) + a.bias[i]) * a.percent[i];
+    return (gv_softplus(sum) + of.bias[i]) * of.percent[i];
 }
 
-GV_FN float reward_of(const GvArgs& a, float weight, float health, float economy) {
-    return (weight * health + (1.0f - weight) * economy) * a.reward_scale;
+GV_FN float reward_of(const GvWorld& w, float weight, float health, float economy) {
+    return (weight * health + (1.0f - weight) * economy) * w.params.reward_scale;
 }
 
 // Stages what is observed of state i on day t.
-GV_FN void show(const GvArgs& a, const GvState& s, float* shown, gv_i32 i) {
-    const float per_person = a.per_person[i];
-    shown[STRINGENCY * STATES + i] = (float)level_on(a, s, s.t, i) * a.per_level;
-    shown[PRODUCTION * STATES + i] = s.production[i] * a.per_most[i];
-    shown[SHARES * STATES + i] = s.susceptible[i] * per_person;
-    shown[(SHARES + 1) * STATES + i] = s.infected[i] * per_person;
-    shown[(SHARES + 2) * STATES + i] = s.recovered[i] * per_person;
-    shown[(SHARES + 3) * STATES + i] = s.deaths[i] * per_person;
-    shown[(SHARES + 4) * STATES + i] = s.vaccinated[i] * per_person;
-    shown[(SHARES + 5) * STATES + i] = s.unemployed[i] * per_person;
-    shown[LAGGED * STATES + i] = (float)level_on(a, s, s.t - (DELAY - 1), i) * a.per_level;
-    shown[MAY_CHANGE * STATES + i] = s.t >= s.closed_until[i] ? 1.0f : 0.0f;
+GV_FN void show(const GvWorld& w, int i) {
+    const auto& s = w.state;
+    float* const shown = w.scratch.shown + i;
+    const float per_person = w.tables.per_person[i];
+    shown[STRINGENCY * STATES] = (float)level_on(w, w.t, i) * w.params.per_level;
+    shown[PRODUCTION * STATES] = s.production[i] * w.tables.per_most[i];
+    shown[SHARES * STATES] = s.susceptible[i] * per_person;
+    shown[(SHARES + 1) * STATES] = s.infected[i] * per_person;
+    shown[(SHARES + 2) * STATES] = s.recovered[i] * per_person;
+    shown[(SHARES + 3) * STATES] = s.deaths[i] * per_person;
+    shown[(SHARES + 4) * STATES] = s.vaccinated[i] * per_person;
+    shown[(SHARES + 5) * STATES] = s.unemployed[i] * per_person;
+    shown[LAGGED * STATES] = (float)level_on(w, w.t - (DELAY - 1), i) * w.params.per_level;
+    shown[MAY_CHANGE * STATES] = w.t >= s.closed_until[i] ? 1.0f : 0.0f;
 }
 
 // `share` is the level of the subsidy, 1 for the highest.
-GV_FN void govern(const GvArgs& a, const GvTeam& team, const GvState& s, gv_i32 i, float share) {
-    const Scratch scratch = scratch_of(team);
-    const gv_i32 t = s.t, choice = gv_action_index(a, gv_governor_action(a, team.world, i), 0, LEVELS + 1);
-    const gv_i32 before = level_on(a, s, t - 1, i), level = choice != 0 ? choice : before;
-    const Epidemic next = spread(a, s, i);  // reads the ring before this day replaces day t - RING
-    const float deaths = a.mortality * (next.recovered - next.vaccinated), died = deaths - s.deaths[i];
-    const float unemployed = unemployment(a, s, i, level - before), paid = share * a.full_subsidy[i];
-    const float absent = (a.sick_rate * next.infected + deaths) * a.working_age + unemployed;
-    const float produced = gv_max(0.0f, a.working_age_population[i] - absent) * a.per_worker + paid;
-    const float health = (-died * a.cost_of_death[i] - a.bounds[i]) * a.bounds[STATES + i];
-    const float economy = (utility(a, produced * a.per_norm[i]) - a.bounds[2 * STATES + i]) * a.bounds[3 * STATES + i];
-    if (t == s.closed_until[i] + 1) s.closed_until[i] += choice == 0 ? 1 : a.action_cooldown;
-    s.levels[t % RING * STATES + i] = (gv_u8)level;
-    s.susceptible[i] = next.susceptible;
-    s.infected[i] = next.infected;
-    s.recovered[i] = next.recovered;
-    s.vaccinated[i] = next.vaccinated;
-    s.deaths[i] = deaths;
-    s.unemployed[i] = unemployed;
-    s.subsidy[i] = paid;
-    s.production[i] = produced;
-    s.health_index[i] += health;
-    s.economic_index[i] += economy;
+GV_FN void govern(const GvWorld& w, const GvAgent_governor& me, float share) {
+    const auto& of = w.tables;
+    const auto& p = w.params;
+    const int t = w.t, i = me.index, choice = me.action.index();
+    const int before = level_on(w, t - 1, i), level = choice != 0 ? choice : before;
+    const Epidemic next = spread(w, i);  // reads the ring before this day replaces day t - RING
+    const float deaths = p.mortality * (next.recovered - next.vaccinated), died = deaths - me.deaths;
+    const float unemployed = unemployment(w, i, level - before), paid = share * of.full_subsidy[i];
+    const float absent = (p.sick_rate * next.infected + deaths) * p.working_age + unemployed;
+    const float produced = gv_max(0.0f, of.working_age_population[i] - absent) * p.per_worker + paid;
+    const float health = (-died * of.cost_of_death[i] - of.bounds[i]) * of.bounds[STATES + i];
+    const float economy = (utility(w, produced * of.per_norm[i]) - of.bounds[2 * STATES + i]) * of.bounds[3 * STATES + i];
+    if (t == me.closed_until + 1) me.closed_until += choice == 0 ? 1 : p.action_cooldown;
+    w.state.levels[t % RING * STATES + i] = (gv_u8)level;
+    me.susceptible = next.susceptible;
+    me.infected = next.infected;
+    me.recovered = next.recovered;
+    me.vaccinated = next.vaccinated;
+    me.deaths = deaths;
+    me.unemployed = unemployed;
+    me.subsidy = paid;
+    me.production = produced;
+    me.health_index += health;
+    me.economic_index += economy;
     const float values[SUMS] = {died, produced, paid, unemployed, next.vaccinated, deaths, (float)level};
-    for (gv_i32 k = 0; k < SUMS; ++k) scratch.summed[k * STATES + i] = values[k];
-    show(a, s, scratch.shown, i);
-    a.agent_reward[gv_governor_row(a, team.world, i)] = reward_of(a, a.governor_health_weight[i], health, economy);
+    for (int k = 0; k < SUMS; ++k) w.scratch.summed[k * STATES + i] = values[k];
+    show(w, i);
+    me.reward = reward_of(w, of.governor_health_weight[i], health, economy);
 }
 
 // ---- the nation -----------------------------------------------------------------------------------------------
 
-// Rewards the planner and records the metrics. `total` are the sums over the states.
-GV_FN void account(const GvArgs& a, const GvTeam& team, const GvState& s, const float* total) {
-    const float income = total[PRODUCED] - (1.0f + a.risk_free_rate) * total[PAID];
-    const float health = (-total[DIED] * a.planner_cost_of_death - a.planner_bounds[0]) * a.planner_bounds[1];
-    const float economy = (utility(a, income * a.per_planner_norm) - a.planner_bounds[2]) * a.planner_bounds[3];
-    s.health_index[STATES] += health;
-    s.economic_index[STATES] += economy;
-    a.agent_reward[gv_planner_row(a, team.world, 0)] = reward_of(a, a.planner_health_weight, health, economy);
-    gv_record_deaths(a, team, total[DEAD] * 1.0e-3f);
-    gv_record_vaccinated(a, team, total[VACCINATED] * a.percent_of_us);
-    gv_record_unemployed(a, team, total[UNEMPLOYED] * a.percent_of_us);
-    gv_record_stringency(a, team, total[LEVEL] * (1.0f / (float)STATES));
-    gv_record_subsidies(a, team, total[PAID] * 1.0e-12f);
-    gv_record_production(a, team, total[PRODUCED] * 1.0e-12f);
-    gv_record_health(a, team, health);
-    gv_record_economy(a, team, economy);
+// Rewards the planner and records the metrics, from the sums over the states.
+GV_FN void account(const GvWorld& w) {
+    const auto& p = w.params;
+    const auto me = w.role.planner[0];
+    const float *const total = w.scratch.total, *const bounds = w.tables.planner_bounds;
+    const float income = total[PRODUCED] - (1.0f + p.risk_free_rate) * total[PAID];
+    const float health = (-total[DIED] * p.planner_cost_of_death - bounds[0]) * bounds[1];
+    const float economy = (utility(w, income * p.per_planner_norm) - bounds[2]) * bounds[3];
+    me.health_index += health;
+    me.economic_index += economy;
+    me.reward = reward_of(w, p.planner_health_weight, health, economy);
+    w.record.deaths(total[DEAD] * 1.0e-3f);
+    w.record.vaccinated(total[VACCINATED] * p.percent_of_us);
+    w.record.unemployed(total[UNEMPLOYED] * p.percent_of_us);
+    w.record.stringency(total[LEVEL] * (1.0f / (float)STATES));
+    w.record.subsidies(total[PAID] * 1.0e-12f);
+    w.record.production(total[PRODUCED] * 1.0e-12f);
+    w.record.health(health);
+    w.record.economy(economy);
 }
 
-GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
-    const GvState s = gv_state(a, team);
-    const Scratch scratch = scratch_of(team);
-    const gv_i32 choice = gv_given_index(gv_planner_action(a, team.world, 0), 0);  // read by every lane, counted by one
-    const gv_i32 chosen = choice >= 0 && choice <= a.num_subsidy_levels ? choice : 0;
-    const gv_i32 subsidy_level = (s.t - 1) % a.subsidy_interval == 0 ? chosen : s.subsidy_level;
-    const float share = (float)subsidy_level / (float)a.num_subsidy_levels;
-    GV_FOR_ROLE(governor, i) govern(a, team, s, i, share);
-    gv_barrier(team);  // every lane has read the level of the subsidy
-    GV_ONCE {
-        gv_checked_index(a, choice, a.num_subsidy_levels + 1);
-        s.subsidy_level = subsidy_level;
-    }
-    GV_FOR(n, SUMS * PARTS) {
-        const gv_i32 k = n / PARTS;
+GV_FN void env_step(GvWorld& w) {
+    const auto& s = w.state;
+    const auto& of = w.scratch;
+    const int chosen = w.role.planner[0].action.index();  // all lanes read it
+    const int subsidy_level = (w.t - 1) % w.params.subsidy_interval == 0 ? chosen : s.subsidy_level;
+    const float share = (float)subsidy_level / (float)w.params.num_subsidy_levels;
+    for (auto me : w.role.governor) govern(w, me, share);
+    w.barrier();  // every lane has read the level of the subsidy
+    if (w.once) s.subsidy_level = subsidy_level;
+    for (int n : w.each(SUMS * PARTS)) {
+        const int k = n / PARTS;
         float part = 0.0f;
-        for (gv_i32 i = n % PARTS; i < STATES; i += PARTS) part += scratch.summed[k * STATES + i];
-        scratch.part[n] = part;
+        for (int i = n % PARTS; i < STATES; i += PARTS) part += of.summed[k * STATES + i];
+        of.part[n] = part;
     }
-    gv_barrier(team);
-    GV_FOR(k, SUMS) {
+    w.barrier();
+    for (int k : w.each(SUMS)) {
         float total = 0.0f;
-        for (gv_i32 p = 0; p < PARTS; ++p) total += scratch.part[k * PARTS + p];
-        scratch.total[k] = total;
+        for (int p = 0; p < PARTS; ++p) total += of.part[k * PARTS + p];
+        of.total[k] = total;
     }
-    gv_barrier(team);
-    GV_ONCE {
-        account(a, team, s, scratch.total);
-        s.truncated = gv_time_is_up(s.t, a.episode_length);
+    w.barrier();
+    if (w.once) {
+        account(w);
+        w.truncate_at(w.params.episode_length);
     }
 }
 
@@ -226,30 +222,32 @@ struct Known {
 };
 
 // The time to the next vaccines is divided twice by the interval before the first delivery, as in the original.
-GV_FN Known known_of(const GvArgs& a, const GvState& s) {
-    const gv_i32 interval = a.vaccine_interval, first = a.vaccine_days[FIRST_DELIVERY], next = s.t + 1;
-    const float left = (float)(a.subsidy_interval - s.t % a.subsidy_interval);
+GV_FN Known known_of(const GvWorld& w) {
+    const auto& p = w.params;
+    const int interval = p.vaccine_interval, first = w.tables.vaccine_days[FIRST_DELIVERY], next = w.t + 1;
+    const float left = (float)(p.subsidy_interval - w.t % p.subsidy_interval);
     return gv_dividing([&](auto by) -> Known {
         const float early = gv_min(1.0f, (float)(first - next) / by((float)interval)), late = (float)(interval - next % interval);
-        return {(float)s.subsidy_level / by((float)a.num_subsidy_levels), left / by((float)a.subsidy_interval),
-                (next <= first ? early : late) / by((float)interval), (float)s.t / by((float)a.episode_length)};
+        return {(float)w.state.subsidy_level / by((float)p.num_subsidy_levels), left / by((float)p.subsidy_interval),
+                (next <= first ? early : late) / by((float)interval), (float)w.t / by((float)p.episode_length)};
     });
 }
 
-GV_FN float known_at(const Known& known, gv_i32 k) {
+GV_FN float known_at(const Known& known, int k) {
     return k == 0 ? known.subsidy : k == 1 ? known.to_subsidy : k == 2 ? known.to_vaccines : known.time;
 }
 
 // Writes observations from what show() has staged on this day.
-GV_FN void env_observe_step(const GvArgs& a, const GvTeam& team, GvObs obs) {
-    const GvState s = gv_state(a, team);
-    const gv_i32 w = team.world, since = s.t % a.subsidy_interval;
-    const float* shown = scratch_of(team).shown;
-    const Known known = known_of(a, s);
-    float *governors = gv_governor_obs(a, obs, w, 0), *planner = gv_planner_obs(a, obs, w, 0);
+GV_FN void env_observe_step(GvWorld& w) {
+    const int since = w.t % w.params.subsidy_interval;
+    const float* shown = w.scratch.shown;
+    const Known known = known_of(w);
+    const auto governor = w.role.governor[0];  // whose row is the first of adjacent ones
+    const auto me = w.role.planner[0];
+    float *governors = governor.obs.at, *planner = me.obs.at;
     const bool aligned = gv_is_aligned<4>(governors);
     // Whole rows are written at once, because a GPU's memory takes 64 bytes at a time.
-    gv_for_table(team, STATES, QUADS, [&](gv_i32 i, gv_i32 quad) {
+    gv_for_table(w.team, STATES, QUADS, [&](int i, int quad) {
         const float* state = shown + i;
         float values[4];
         if (quad == 0) {
@@ -258,35 +256,34 @@ GV_FN void env_observe_step(const GvArgs& a, const GvTeam& team, GvObs obs) {
             values[2] = known.to_subsidy;
             values[3] = known.to_vaccines;
         } else if (quad < QUADS - 2) {
-            const gv_i32 at = i + ONE_HOT - 4 * quad;  // place of the 1
-            GV_UNROLL for (gv_i32 k = 0; k < 4; ++k) values[k] = at == k ? 1.0f : 0.0f;
+            const int at = i + ONE_HOT - 4 * quad;  // place of the 1
+            GV_UNROLL for (int k = 0; k < 4; ++k) values[k] = at == k ? 1.0f : 0.0f;
             if (quad == 1) values[0] = known.time;
         } else {
             const float* from = state + (PRODUCTION + 4 * (quad - (QUADS - 2))) * STATES;
-            GV_UNROLL for (gv_i32 k = 0; k < 4; ++k) values[k] = from[k * STATES];
+            GV_UNROLL for (int k = 0; k < 4; ++k) values[k] = from[k * STATES];
         }
         gv_write_row(governors + i * GOVERNOR_FEATURES + 4 * quad, values, aligned);
     });
     float* const of_nation = planner + STATES;
-    GV_FOR(i, STATES) {
+    for (int i : w.each(STATES)) {
         planner[i] = shown[STRINGENCY * STATES + i];
         of_nation[KNOWN + i] = shown[PRODUCTION * STATES + i];
     }
-    GV_FOR(k, KNOWN) of_nation[k] = known_at(known, k);
+    for (int k : w.each(KNOWN)) of_nation[k] = known_at(known, k);
     float* const shares = of_nation + KNOWN + STATES;
-    gv_for_table(team, STATES, NUM_SHARES,
-                 [&](gv_i32 i, gv_i32 k) { shares[i * NUM_SHARES + k] = shown[(SHARES + k) * STATES + i]; });
-    GV_FOR(i, STATES) shares[NUM_SHARES * STATES + i] = shown[LAGGED * STATES + i];
-    gv_u8 *governor_may = gv_governor_mask(a, obs, w, 0), *planner_may = gv_planner_mask(a, obs, w, 0);
-    gv_for_table(team, STATES, LEVELS + 1,
-                 [&](gv_i32 i, gv_i32 k) { governor_may[i * (LEVELS + 1) + k] = k == 0 || shown[MAY_CHANGE * STATES + i] != 0.0f; });
-    GV_FOR(k, gv_planner_num_choices(a)) planner_may[k] = k == 0 || since == 0;
+    gv_for_table(w.team, STATES, NUM_SHARES,
+                 [&](int i, int k) { shares[i * NUM_SHARES + k] = shown[(SHARES + k) * STATES + i]; });
+    for (int i : w.each(STATES)) shares[NUM_SHARES * STATES + i] = shown[LAGGED * STATES + i];
+    gv_u8* const governor_may = governor.mask;
+    gv_for_table(w.team, STATES, LEVELS + 1,
+                 [&](int i, int k) { governor_may[i * (LEVELS + 1) + k] = k == 0 || shown[MAY_CHANGE * STATES + i] != 0.0f; });
+    for (int k : w.each(w.role.planner.num_choices())) me.mask[k] = k == 0 || since == 0;
 }
 
-GV_FN void env_observe(const GvArgs& a, const GvTeam& team, GvObs obs) {
-    const GvState s = gv_state(a, team);
-    gv_barrier(team);
-    GV_FOR_ROLE(governor, i) show(a, s, scratch_of(team).shown, i);
-    gv_barrier(team);
-    env_observe_step(a, team, obs);
+GV_FN void env_observe(GvWorld& w) {
+    w.barrier();
+    for (auto me : w.role.governor) show(w, me.index);
+    w.barrier();
+    env_observe_step(w);
 }

@@ -13,7 +13,7 @@ from gymnasium.spaces import Box, Discrete
 
 from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.spec.env_spec import EnvSpec
-from gpu_vecenv.spec.fields import Constant, Field, Metric, Table
+from gpu_vecenv.spec.fields import Constant, Field, Metric, Scratch, Table
 from gpu_vecenv.spec.params import Param, Params
 from gpu_vecenv.spec.roles import Role
 from gpu_vecenv.spec.validation import abbreviated
@@ -256,7 +256,12 @@ SPEC = EnvSpec(
         Table("leaving", recorded_changes, "changes of stringency that leave the filters, by day", dtype="int8"),
         Table("vaccine_days", vaccine_days, "first day with vaccines, first delivery", "days", dtype="int32"),
     ),
-    scratch=lambda p: (STAGED + SUMS) * STATES + SUMS * (PARTS + 1),
+    scratch=(
+        Scratch("shown", "float32", (STAGED, STATES), "observed quantities"),
+        Scratch("summed", "float32", (SUMS, STATES), "quantities that are summed"),
+        Scratch("part", "float32", (SUMS, PARTS), "parts of sums"),
+        Scratch("total", "float32", (SUMS,), "sums"),
+    ),
     check=check,
     reward_role="planner",
     metrics=(

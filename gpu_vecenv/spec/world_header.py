@@ -7,7 +7,7 @@ from gpu_vecenv.spec.fields import Field, Scratch
 from gpu_vecenv.spec.header import size_names
 from gpu_vecenv.spec.layout import CONSTANT_CHOICES
 from gpu_vecenv.spec.names import is_c_name
-from gpu_vecenv.spec.roles import Role
+from gpu_vecenv.spec.roles import Role, group_sizes
 from gpu_vecenv.spec.struct import C_TYPES
 
 AGENT_NAMES = ("index", "in_role", "reward", "action", "obs", "mask", "effects")
@@ -248,6 +248,7 @@ def _range(spec: EnvSpec, role: Role | None) -> list[str]:
         f"struct {name} {{",
         "    GvWorldMemory in;  // a copy: compilers keep no struct in registers that has its own address",
         f"    GV_METHOD gv_i32 count() const {{ return {count}; }}",
+        *(f"    GV_METHOD gv_i32 {size}() const {{ return gv_{p}{size}(in.a); }}" for p, size in _sizes_of_rows(spec, role)),
         f"    GV_METHOD {agent} at(gv_i32 k, bool counts) const {{ return {agent}(in, {index}, k, {row}, row_of(k), counts); }}",
         f"    GV_METHOD {agent} operator[]({given}) const {{ return at({k}, in.team.lane == 0); }}",
         f"    GV_METHOD {agent} of_lane({given}) const {{ return at({k}, true); }}",
@@ -262,6 +263,12 @@ def _range(spec: EnvSpec, role: Role | None) -> list[str]:
             f"    GV_METHOD GvRow shared() const {{ return GvRow(gv_{r}shared(in.a, in.obs, in.team.world)); }}",
         ]
     return [*lines, "};", ""]
+
+
+def _sizes_of_rows(spec: EnvSpec, role: Role | None) -> list[tuple[str, str]]:
+    """Prefix and name of the sizes of the rows of a range; none for agents whose rows have different lengths."""
+    groups = [group for group in spec.groups if group.name == "" or role is not None and group.name == role.name]
+    return [(group.prefix, size) for group in groups for size in group_sizes(group) if size != "continuous"]
 
 
 def _gathering(spec: EnvSpec, role: Role | None, agent: str, index: str, row: str) -> list[str]:

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from gymnasium.spaces import Box, MultiDiscrete
 
-from gpu_vecenv import TIME_LIMIT, EnvSpec, Field, Metric, Param, Role, Table
+from gpu_vecenv import TIME_LIMIT, EnvSpec, Field, Metric, Param, Role, Scratch, Table
 from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
 from tests.kernels.test_rng import philox
 
@@ -48,7 +48,7 @@ SPEC = EnvSpec(
         Table("maps", lambda params: MAPS, "ground of each cell of each map: 1 a wall, 2 a tree", dtype="uint8"),
         Table("moves", lambda params: MOVES, "steps in x and y of each move", "cells", dtype="int8"),
     ),
-    scratch=lambda params: SIDE * SIDE,
+    scratch=(Scratch("grown", "float32", (SIDE, SIDE), "1 for a cell with an apple behind the step"),),
     metrics=(
         Metric("eaten", "sum", "apples eaten", "apples"),
         Metric("fewest_apples", "min", "apples left", "apples"),

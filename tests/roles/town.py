@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 
-from gpu_vecenv import TIME_LIMIT, EnvSpec, Field, Metric, Param, Role, Table
+from gpu_vecenv import TIME_LIMIT, EnvSpec, Field, Metric, Param, Role, Scratch, Table
 from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
 
 STRIKE_STEPS = 3
@@ -34,7 +34,11 @@ SPEC = EnvSpec(
         Field("tax", "float32", (), "tax of the last step"),
     ),
     sizes=("num_citizens",),
-    scratch=lambda params: 2 * params["num_citizens"] + 1,
+    scratch=(
+        Scratch("wealth", "float32", ("num_citizens",), "savings of a citizen"),
+        Scratch("idle", "float32", ("num_citizens",), "1 during a strike"),
+        Scratch("tax", "float32", (), "tax of the step"),
+    ),
     tables=(Table("skill", skills, "income of a step of work"),),
     metrics=(
         Metric("strikes", "sum", "steps of strike, of all citizens", "steps"),
