@@ -2,8 +2,8 @@
 
 In each round both are timed once, in turn, so that a slow phase of the machine affects both. On a GPU the steps are those of a
 captured graph. A row's ratio is the median over the rounds of Python's time over that of C++, with a 95 % interval (sign test). A
-row fails if its whole interval lies above the bound; the exit status is then 1. ``--hashes`` compares the bits of a thousand steps
-on the device with those on record instead.
+row fails if its whole interval lies above the bound; the exit status is then 1. ``--hashes`` compares the bits of a thousand
+steps on the device with those on record instead.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from gpu_vecenv.backend.compiler import compile_to_bytes, cpu_level, object_name
 from gpu_vecenv.backend.source import kernel_source
 from gpu_vecenv.errors import CompileError
 from gpu_vecenv.pyhooks.translate import translate, translator_of
-from tests.kernels.nvrtc import compile_ptx
+from tests.kernels.nvrtc import compile_ptx, kernel_reports
 from tests.kernels.test_ptx import ARCHITECTURES, inexact_instructions
 from tests.pyhooks.cases import PORTS, port_of, spec_in_cpp
 from tests.pyhooks.ledger import spec_of_text, text_with
@@ -136,6 +136,17 @@ def test_kernels_of_hooks_in_python_compile_for_gpus(name, arch):
     spec = port_of(spec_in_cpp(name))
     for module in (0, 1):
         assert inexact_instructions(compile_ptx(spec, arch, module)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("module", [0, 1])
+@pytest.mark.parametrize("name", PORTS)
+def test_kernels_of_hooks_in_python_use_no_more_registers_than_those_in_cpp(name, module):
+    spec = spec_in_cpp(name)
+    cpp, python = (kernel_reports(one, 90, module) for one in (spec, port_of(spec)))
+    assert {kernel: (used.registers, used.spills) for kernel, used in python.items()} == {
+        kernel: (used.registers, used.spills) for kernel, used in cpp.items()
+    }
 
 
 @pytest.mark.slow
