@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import tempfile
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -61,7 +61,7 @@ def callbacks(spec: EnvSpec, hooks: set[str]) -> str:
     for metric in spec.metrics:
         parts.append(f"GV_EXPORT void gv_python_record_{metric.name}(const GvArgs* a, const GvTeam* team, float value) "
                      f"{{ gv_record_{metric.name}(*a, *team, value); }}\n")  # fmt: skip
-    parts += [SCRATCH.format(array.name) for array in spec.scratch or ()]
+    parts += [SCRATCH.format(array.name) for array in (spec.scratch if isinstance(spec.scratch, tuple) else ())]
     for role in spec.groups:
         parts += _actions(role) + _rows(role)
     for number, name in enumerate(HOOKS):
@@ -126,8 +126,12 @@ class PythonBackend(CpuBackend):
         self._scratch: dict[str, Checked] | None = None
         self._error: BaseException | None = None
         self._callback = CALLBACK(self._call)
-        given = {"_barrier": lambda: self._present().barrier(), "_first": lambda: self._present().first(),
-                 "_serial": self._serial, "_untraced": self._untraced}  # fmt: skip
+        given: dict[str, Callable[..., Any]] = {
+            "_barrier": lambda: self._present().barrier(),
+            "_first": lambda: self._present().first(),
+            "_serial": self._serial,
+            "_untraced": self._untraced,
+        }
         used = {*hooks, *self._translator.written} & set(file.functions)
         self._hooks = load_hooks(file, used, self._translator.barriers, given)
 
@@ -179,7 +183,8 @@ class PythonBackend(CpuBackend):
 
     def _run(self, hook: str, a: int, team: int, obs: int | None) -> None:
         dtype = self._layout.dtype
-        args = np.frombuffer((ctypes.c_char * dtype.itemsize).from_address(a), dtype)[0]
+        memory: Any = (ctypes.c_char * dtype.itemsize).from_address(a)
+        args = np.frombuffer(memory, dtype)[0]
         world = self._library.gv_python_world(ctypes.c_void_p(a), ctypes.c_void_p(team))
         place = Place(self._library, a, team, obs, args, world)
         trace = Trace(self._path)

@@ -53,7 +53,7 @@ class Checked:
 
     def __init__(self, trace: Trace, name: str, address: int, dtype: str, count: int, fresh: bool = False) -> None:
         kind = np.dtype(dtype)
-        memory = (ctypes.c_char * (count * kind.itemsize)).from_address(address) if count else b""
+        memory: Any = (ctypes.c_char * (count * kind.itemsize)).from_address(address) if count else b""
         self.values = np.frombuffer(memory, kind)
         self.trace, self.name, self.fresh = trace, name, fresh
         self.writers: dict[int, tuple[int, Lane]] = {}

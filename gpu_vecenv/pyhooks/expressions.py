@@ -290,7 +290,7 @@ class Expressions:
         if isinstance(value, bool):
             return Value("true" if value else "false", "bool", static=True)
         if isinstance(value, np.int32):
-            return Value(int_text(int(value)), "i32", static=True, literal=value, natural=value >= 0)
+            return Value(int_text(int(value)), "i32", static=True, literal=value, natural=bool(value >= 0))
         return Value(float_text(value), "f32", static=True, literal=value)
 
     def _constant(self, node: ast.Constant, scope: Scope) -> Value:
@@ -418,7 +418,7 @@ class Expressions:
             return value.text
         return f"{value.text}_Divisor" if isinstance(node, ast.Name) and node.id in self.divisors else f"by({value.text})"
 
-    def _of_integers(self, node: ast.BinOp, left: Value, right: Value, facts: dict[str, bool]) -> Value:
+    def _of_integers(self, node: ast.BinOp, left: Value, right: Value, facts: dict[str, Any]) -> Value:
         operator = OF_INTEGERS[type(node.op)]
         if operator in ("//", "%"):
             if right.literal == 0:
@@ -437,8 +437,9 @@ class Expressions:
             return Value(f"(!{value.text})", "bool", static=value.static, once=value.once)
         if not isinstance(node.op, ast.USub):
             self.fail(node, f"{self.quoted(node)}: this operator is not in the subset")
-        if isinstance(node.operand, ast.Constant) and type(node.operand.value) in (int, float):
-            return self.number(self.file.literal(node, -node.operand.value))
+        if isinstance(node.operand, ast.Constant) and isinstance(number := node.operand.value, int | float):
+            if not isinstance(number, bool):
+                return self.number(self.file.literal(node, -number))
         value = self.value(node.operand, scope)
         if value.type not in ("i32", "f32"):
             self.require("f32", node, value)

@@ -82,8 +82,8 @@ class Agents:
         """Start a phase; in a phase, under ``if w.once`` and in helpers, go through all agents one after the other."""
         raise NotImplementedError
 
-    def shared(self) -> Row:
-        """Return the shared part of the observations of a role, in ``env_observe``."""
+    def shared(self) -> Any:
+        """Return the shared part of the observations of a role, a ``Row``, in ``env_observe``."""
         raise NotImplementedError
 
 

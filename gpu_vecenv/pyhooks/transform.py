@@ -51,7 +51,7 @@ class _Functions(ast.NodeTransformer):
         self.phases = phases
         return made
 
-    def visit_If(self, node: ast.If) -> ast.AST:
+    def visit_If(self, node: ast.If) -> Any:
         """Run ``if w.once`` as the first lane."""
         if ast.unparse(node.test) == "w.once":
             item = ast.withitem(_at(node.test, _call("_first")))
@@ -74,12 +74,12 @@ class _Functions(ast.NodeTransformer):
         node.test, node.body = self.visit(node.test), self._inner(node.body)
         return node
 
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> Any:
         """Leave the type out."""
         assert node.value is not None
         return _at(node, ast.Assign([node.target], self.visit(node.value)))
 
-    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
+    def visit_AugAssign(self, node: ast.AugAssign) -> Any:
         """Write ``x += y`` as ``x = x + y``."""
         load = copy.deepcopy(node.target)
         load.ctx = ast.Load()
@@ -96,7 +96,7 @@ class _Functions(ast.NodeTransformer):
             node.value = _at(node, _call("_untraced", ast.Lambda(empty, node.value)))
         return node
 
-    def visit_Constant(self, node: ast.Constant) -> ast.AST:
+    def visit_Constant(self, node: ast.Constant) -> Any:
         """Make a literal 32 bits wide."""
         kind = {int: "_i32", float: "_f32"}.get(type(node.value))
         return node if kind is None else _at(node, _call(kind, node))
@@ -108,14 +108,15 @@ class _Functions(ast.NodeTransformer):
                 part.value = self.visit(part.value)
         return node
 
-    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
         """Make a negative literal one number, because the smallest has no positive one."""
         if isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
-            return self.visit_Constant(_at(node, ast.Constant(-node.operand.value)))
+            number: Any = node.operand.value
+            return self.visit_Constant(_at(node, ast.Constant(-number)))
         self.generic_visit(node)
         return _at(node, _call("_negative", node.operand)) if isinstance(node.op, ast.USub) else node
 
-    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+    def visit_BinOp(self, node: ast.BinOp) -> Any:
         """Check divisors, which NumPy lets pass."""
         self.generic_visit(node)
         name = {ast.FloorDiv: "_quotient", ast.Mod: "_rest"}.get(type(node.op))

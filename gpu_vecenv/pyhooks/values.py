@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -80,7 +80,7 @@ class Value:
     handle: Handle | None = None
     member: str = ""
     dtype: str = ""
-    literal: int | float | None = None
+    literal: Any = None
 
     def named(self, name: str) -> Value:
         """Return the value of a variable of C++ that holds this one."""

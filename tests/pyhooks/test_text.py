@@ -144,9 +144,9 @@ def test_kernels_of_hooks_in_python_compile_for_gpus(name, arch):
 def test_kernels_of_hooks_in_python_use_no_more_registers_than_those_in_cpp(name, module):
     spec = spec_in_cpp(name)
     cpp, python = (kernel_reports(one, 90, module) for one in (spec, port_of(spec)))
-    assert {kernel: (used.registers, used.spills) for kernel, used in python.items()} == {
-        kernel: (used.registers, used.spills) for kernel, used in cpp.items()
-    }
+    assert python.keys() == cpp.keys()
+    assert {kernel: used for kernel, used in python.items() if used.registers > cpp[kernel].registers} == {}
+    assert {kernel: used for kernel, used in python.items() if used.spills > cpp[kernel].spills} == {}
 
 
 @pytest.mark.slow
