@@ -13,7 +13,6 @@ import gymnasium
 import numpy as np
 
 from gpu_vecenv.spec.env_spec import EnvSpec
-from gpu_vecenv.spec.fields import Scratch
 from gpu_vecenv.spec.layout import Layout
 from tests.kernels.test_ptx import spec_of
 from tests.parity import trajectory
@@ -23,11 +22,6 @@ from tests.trees import leaves, map_tree
 PORTS = {"WarpCartPole-v1": "cartpole", "WarpGridTag-v0": "grid_tag", "Pot-v0": "pot", "Harvest-v0": "harvest",
          "Spread-v0": "spread"}  # fmt: skip
 """Files of hooks in ``ports`` by id."""
-
-CHANGES: dict[str, dict[str, Any]] = {
-    "Harvest-v0": {"scratch": (Scratch("grown", "float32", (64,), "1 for a cell with an apple after the step"),)}
-}
-"""What hooks in Python declare in another way."""
 
 OF_SPREAD = {
     "spread": ("Spread-v0", {"num_envs": 12, "max_episode_steps": 30}),
@@ -81,7 +75,7 @@ def port_of(spec: EnvSpec, text: str | None = None, folder: Path | None = None) 
     if text is not None and folder is not None:
         path = folder / "hooks.py"
         path.write_text(text)
-    return replace(spec, kernel=path, **CHANGES.get(spec.name, {}))
+    return replace(spec, kernel=path)
 
 
 def ported(layout: Layout) -> Layout:
