@@ -10,7 +10,7 @@ from gymnasium.spaces import Box, MultiDiscrete
 
 from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.spec.env_spec import EnvSpec
-from gpu_vecenv.spec.fields import Constant, Field, Metric, Table
+from gpu_vecenv.spec.fields import Constant, Field, Metric, Scratch, Table
 from gpu_vecenv.spec.params import Param, Params
 from gpu_vecenv.spec.roles import Role
 from gpu_vecenv.spec.validation import abbreviated
@@ -228,7 +228,7 @@ SPEC = EnvSpec(
         Field("decisions", "uint8", PAIRS, "1 if a region accepts the proposal of each other one", low=0, high=1),
     ),
     sizes=("negotiation_on",),
-    scratch=scratch,
+    scratch=(Scratch("memory", "float32", scratch, "numbers of a period, then those of an observation", align=4),),
     constants=(
         Constant("foreign_weight", lambda p: data()["env"]["armington_for_pref_total"] / (N - 1), "weight of a partner's goods"),
         Constant("interest", lambda p: 1 + data()["env"]["balance_interest_rate"], "factor of the balance in a period"),

@@ -8,8 +8,9 @@ from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space
 
 from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.spec.env_spec import EnvSpec
-from gpu_vecenv.spec.fields import Constant, Field, Table, Workspace
+from gpu_vecenv.spec.fields import Constant, Field, Scratch, Table, Workspace
 from gpu_vecenv.spec.layout import MAX_SCRATCH
+from gpu_vecenv.spec.library import neighbours_floats
 from gpu_vecenv.spec.params import LARGEST, SMALLEST, Param, Params, agent_values
 from gpu_vecenv.spec.roles import Role
 from gpu_vecenv.spec.validation import abbreviated
@@ -108,19 +109,18 @@ def nearest_shape(params: Params) -> tuple[int, ...]:
     return (params["num_taggers"] + params["num_runners"], params["num_other_agents_observed"])
 
 
-MAX_STAGED, MIN_CELLS, CELLS = 1024, 416, 1025
-"""``MAX_STAGED`` of scratch.h, ``GV_MIN_CELLS`` and ``GV_MAX_CELLS`` of kernels/lib."""
+MAX_STAGED = 1024
+"""Agents up to which CUDA stages motions and rewards; places always are, and the host stages all."""
 
 
-def scratch(params: Params) -> int:
-    """Floats that ``scratch_of`` in scratch.h lays out: agents, memory of the search for neighbours, a tile of rows if any."""
+def search_and_tile(params: Params) -> int:
+    """Return the floats of the search for neighbours, and of a tile of rows behind it if agents are staged."""
     agents: int = params["num_taggers"] + params["num_runners"]
-    k = min(params["num_other_agents_observed"], 32)
-    staged = 4 + (agents + 1) // 2 * 4 + (5 * agents if agents <= MAX_STAGED else 0)
-    search = CELLS + (agents + 1) // 2 if agents >= MIN_CELLS else (agents * k + 1) // 2
     features = len(observation_space(params).low)
     rows = 4608 // features if features > 320 else min(2560 // features, agents)
-    return min(staged + search + 3 + 10 + (rows * features if agents <= MAX_STAGED else 0), MAX_SCRATCH)
+    search = neighbours_floats(agents, params["num_other_agents_observed"]) + 3 + 10  # for the alignment of a tile
+    before = 4 + (agents + 1) // 2 * 4 + (5 * agents if agents <= MAX_STAGED else 0)
+    return min(search + (rows * features if agents <= MAX_STAGED else 0), MAX_SCRATCH - before)
 
 
 SPEC = EnvSpec(
@@ -198,7 +198,15 @@ SPEC = EnvSpec(
         Table("start_direction", lambda p: start(p, "starting_directions"), "explicit headings", "rad"),
     ),
     workspaces=(Workspace("nearest", "uint16", nearest_shape, 0xFFFF, "nearest agents of each agent at the last observation"),),
-    scratch=scratch,
+    scratch=(
+        Scratch("tags", "int32", (), "tags in the step"),
+        Scratch("time", "float32", (), "time as observed"),
+        Scratch("place", "float32", ("num_agents", 2), "places", align=4),
+        Scratch("unpaired", "float32", (2,), "a place behind those of an odd number of agents"),
+        Scratch("motion", "float32", ("num_agents", 4), "speed, acceleration, direction, type", align=4, most=4 * MAX_STAGED),
+        Scratch("reward", "float32", ("num_agents",), "rewards before tags", most=MAX_STAGED),
+        Scratch("search", "float32", search_and_tile, "memory of the search for neighbours, then gathered rows"),
+    ),
     alive="alive",
     check=check,
     limit_is_rule=True,

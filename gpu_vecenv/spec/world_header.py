@@ -238,7 +238,7 @@ def _range(spec: EnvSpec, role: Role | None) -> list[str]:
     name = "GvAgents" if role is None else f"GvAgents_{role.name}"
     agent = f"GvAgent_{role.name}" if role is not None and not alike else "GvAgent"
     r = "" if role is None else f"{role.name}_"
-    count = " + ".join(f"gv_{other.name}_count(in.a)" for other in ((role,) if role else spec.roles))
+    count = f"gv_{r}count(in.a)" if role else "gv_num_agents(in.a)"
     alone = [other.count for other in ((role,) if role else spec.roles)] == [1]
     given, k = ("gv_i32", "0") if alone else ("gv_i32 k", "k")  # the only agent has a number that compilers know early
     index = f"gv_{r}agent(in.a, k)" if role else "k"

@@ -22,10 +22,10 @@ class Fault(NamedTuple):
 TAG, TOWN, HARVEST, POT, WHISPER = "WarpTag-v0", "Town-v0", "Harvest-v0", "Pot-v0", "Whisper-v0"
 RACE, OVERFLOW = "WARNING: ThreadSanitizer: data race", "heap-buffer-overflow"
 
-MOVE = "GV_FOR(i, agents) move(a, team, scratch, i);\n    GV_ONCE set_world(a, scratch, t);\n"
+MOVE = "for (auto me : w.agents) move(w, scratch, me);\n    if (w.once) set_world(w, scratch, t);\n"
 
 RACES = {
-    "no barrier after moving": Fault(TAG, MOVE + "    gv_barrier(team);", MOVE, RACE),
+    "no barrier after moving": Fault(TAG, MOVE + "    w.barrier();", MOVE, RACE),
     "no barrier inside a sum": Fault(
         TAG, "gv_barrier_sums(team);\n    GV_ONCE a.reward[team.world]", "GV_ONCE a.reward[team.world]", RACE
     ),
@@ -33,16 +33,16 @@ RACES = {
         TAG, "GV_ONCE a.t[w] = t;\n    gv_barrier(team);\n", "a.t[w] = t;\n    gv_barrier(team);\n", RACE
     ),
     "a shared counter without an atomic": Fault(
-        TAG, "return index;\n    gv_fetch_add(a.invalid_actions);",
-        "return index;\n    *a.invalid_actions = *a.invalid_actions + 1;", RACE,
+        TAG, "return given;\n        if (counts) gv_fetch_add(a.invalid_actions);\n        return 0;",
+        "return given;\n        if (counts) *a.invalid_actions = *a.invalid_actions + 1;\n        return 0;", RACE,
     ),
     "rewards scattered by runners": Fault(
-        TAG, "s.tagged_by[i] = catcher;",
-        "s.tagged_by[i] = catcher; if (tagged) a.agent_reward[gv_row(a, team.world, catcher)] += a.tag_reward_for_tagger;", RACE,
+        TAG, "me.tagged_by = catcher;",
+        "me.tagged_by = catcher; if (tagged) w.agents[catcher].reward += w.params.tag_reward_for_tagger;", RACE,
     ),
     "a list filled without an atomic": Fault(TAG, "gv_fetch_add(scratch.tags)", "(*scratch.tags)++", RACE),
     "no barrier after walking": Fault(
-        HARVEST, "gv_barrier(team);\n    GV_FOR(i, agents) meet", "GV_FOR(i, agents) meet", RACE
+        HARVEST, "w.barrier();\n    for (auto me : w.agents) meet", "for (auto me : w.agents) meet", RACE
     ),
     "every lane stores a metric": Fault(
         TOWN, "GV_ONCE a.episode_##name[team.world] = numbers.name;", "a.episode_##name[team.world] = numbers.name;", RACE
@@ -57,20 +57,26 @@ RACES = {
 """Races between lanes of the host."""
 
 WRITES = {
-    "a reward beyond the last agent": Fault(TAG, "i)] = reward;\n    if (i >=", "i) + 1] = reward;\n    if (i >=", OVERFLOW),
+    "a reward beyond the last agent": Fault(
+        TAG, "me.reward = reward;\n    if (i >=", "(&me.reward)[1] = reward;\n    if (i >=", OVERFLOW
+    ),
     "an action head beyond the table": Fault(TAG, "return (gv_u32)index < (gv_u32)n;", "return index >= 0;", f"{OVERFLOW}|SEGV"),
     "a float too large for an integer": Fault(
         TAG, "(float)(draw.word[2] >> 30)", "(float)(gv_i32)((float)draw.word[2] * 1e9f)", "outside the range of representable"
     ),
     "a signed overflow": Fault(TAG, "a.episode[w] += 1;", "a.episode[w] += 2147483647;", "signed integer overflow"),
-    "a choice beyond a mask": Fault(TOWN, "mask[REST] = 1;", "mask[REST] = mask[3] = 1;", OVERFLOW),
-    "a flag beyond the groups": Fault(WHISPER, "effects[group] = has_effect", "effects[groups] = has_effect", OVERFLOW),
-    "a row beyond a role": Fault(POT, "gv_judge_obs(a, obs, w, 0)", "gv_judge_obs(a, obs, w, 1)", OVERFLOW),
+    "a choice beyond a mask": Fault(TOWN, "me.mask[REST] = 1;", "me.mask[REST] = me.mask[3] = 1;", OVERFLOW),
+    "a flag beyond the groups": Fault(WHISPER, "me.effects[group] = has_effect", "me.effects[group + 2] = has_effect", OVERFLOW),
+    "a row beyond a role": Fault(
+        POT, "me.obs = {(float)me.purse};", "w.role.player[me.in_role + 1].obs = {(float)me.purse};", OVERFLOW
+    ),
 }  # fmt: skip
 """Accesses outside an array, and undefined behaviour."""
 
 ON_GPU = {
-    "overrun": Fault(TAG, "i)] = reward;\n    if (i >=", "i) + (1 << 28)] = reward;\n    if (i >=", "Invalid __global__ write"),
-    "race": Fault(TAG, "set_world(a, scratch, t);\n    gv_barrier(team);", "set_world(a, scratch, t);", "Error: Race reported"),
+    "overrun": Fault(
+        TAG, "me.reward = reward;\n    if (i >=", "(&me.reward)[1 << 28] = reward;\n    if (i >=", "Invalid __global__ write"
+    ),
+    "race": Fault(TAG, "set_world(w, scratch, t);\n    w.barrier();", "set_world(w, scratch, t);", "Error: Race reported"),
 }
 """Faults of the GPU build, which compute-sanitizer must report."""
