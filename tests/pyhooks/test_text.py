@@ -1,16 +1,20 @@
 """Text of kernels that hooks in Python become: lines of the file, barriers, cache keys; it compiles for every architecture."""
 
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from gpu_vecenv.backend import compiler
 from gpu_vecenv.backend.compiler import compile_to_bytes, cpu_level, object_name
+from gpu_vecenv.backend.programs import program_options
 from gpu_vecenv.backend.source import kernel_source
 from gpu_vecenv.errors import CompileError
 from gpu_vecenv.pyhooks.translate import translate, translator_of
-from tests.kernels.nvrtc import compile_ptx, kernel_reports
+from gpu_vecenv.spec.layout import Layout
+from gpu_vecenv.train.fused.tile_plan import Sizes, rollout_program
+from tests.kernels.nvrtc import compile_ptx, compile_text, kernel_reports
 from tests.kernels.test_ptx import ARCHITECTURES, inexact_instructions
 from tests.pyhooks.cases import PORTS, port_of, spec_in_cpp
 from tests.pyhooks.ledger import spec_of_text, text_with
@@ -154,3 +158,16 @@ def test_hooks_that_use_much_of_the_subset_compile_for_gpus(tmp_path):
     text = (Path(__file__).parent / "ports" / "ledger.py").read_text()
     for module in (0, 1):
         compile_ptx(spec_of_text(text, tmp_path), 90, module)
+
+
+@pytest.mark.slow
+def test_a_policy_and_hooks_in_python_share_a_kernel():
+    """Fused rollouts: the same instructions as with the hooks in C++."""
+    sizes = Sizes(4, (32,), "relu", 2, (2,), rows=64)
+    texts = []
+    for spec in (spec_in_cpp("WarpCartPole-v1"), port_of(spec_in_cpp("WarpCartPole-v1"))):
+        program = rollout_program(sizes, Layout(spec, spec.resolve({})))
+        texts.append(compile_text(kernel_source(program), 90, *program_options(program)))
+    counts = [Counter(re.findall(r"^\s*(?:@!?%p\d+ )?([a-z][\w.]+)\s", text, re.MULTILINE)) for text in texts]
+    assert abs(counts[0].total() - counts[1].total()) <= 0.01 * counts[0].total()
+    assert ".local" not in texts[1]
