@@ -1,0 +1,132 @@
+"""Calls of ``GvWorld``: sums, pairs, agents and scratch against Python, on teams of one lane and of seven."""
+
+import numpy as np
+import pytest
+from gymnasium.spaces import Box, Discrete, MultiDiscrete
+
+from gpu_vecenv import TIME_LIMIT, EnvSpec, Field, GpuVectorEnv, Metric, Param, ResetOption, Role, Scratch, Table
+
+KERNEL = """
+#include "world.h"
+GV_FN void env_reset(GvWorld& w) {
+    for (auto me : w.agents) me.kind = w.draw(0, me.index).below(3);
+    for (int cell : w.each(4)) w.state.cells[cell] = w.options.start;
+    if (w.once) w.state.chosen = 0;
+}
+GV_FN void env_step(GvWorld& w) {
+    const int order = w.role.chief[0].action.index();
+    for (auto me : w.role.hand) {
+        const auto [left, right] = me.action.indices<2>().value;
+        me.tools[0] = (float)left + 0.1f;
+        me.tools[1] = (float)right + 0.3f;
+        w.scratch.spare[me.in_role] = (unsigned char)(left + right);
+    }
+    w.barrier();
+    const auto left_of = [&](auto it) { return it.tools[0]; };
+    const auto right_of = [&](auto it) { return it.tools[1]; };
+    const auto both_of = [&](auto it) { return it.tools[0] + it.tools[1]; };
+    const auto [lefts, rights, both] = w.sum(w.role.hand, left_of, right_of, both_of).value;
+    const float alone = w.sum(w.role.hand, right_of);
+    const bool none = !w.any(w.role.hand, [&](auto it) { return w.scratch.spare[it.in_role] > 0; });
+    const int last = w.role.hand.count() - 1;
+    for (auto me : w.role.hand) me.reward = w.tables.weight[me.in_role] * (float)w.scratch.spare[last - me.in_role];
+    w.record.most(both);
+    for (auto me : w.role.chief) me.reward = lefts;
+    if (w.once) {
+        w.state.chosen = order;
+        w.state.cells[0] = rights;
+        w.state.cells[1] = alone;
+        w.state.cells[2] = none ? 1.0f : 0.0f;
+        w.truncate_at(w.params.max_episode_steps);
+    }
+}
+GV_FN void env_observe(GvWorld& w) {
+    for (auto [me, it] : w.pairs(w.role.hand)) me.obs[it.in_role] = it.tools[0] - 0.5f * me.tools[1];
+    if (w.once) w.role.chief[0].obs = {(float)w.state.chosen, (float)w.t};
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def gang(tmp_path_factory):
+    """Return a maker of envs in which hands have two tools each and a chief gives an order, built for a number of lanes."""
+    kernel = tmp_path_factory.mktemp("world") / "gang.cu"
+    kernel.write_text(KERNEL)
+    spec = EnvSpec(
+        name="Gang-v0",
+        kernel=kernel,
+        roles=(
+            Role("hand", "hands", lambda p: Box(-9, 9, (p["hands"],)), lambda p: MultiDiscrete([3, 4])),
+            Role("chief", 1, lambda p: Box(-9, 9, (2,)), lambda p: Discrete(5)),
+        ),
+        params=(Param("hands", 40, "int32", "hands in a world", low=1), TIME_LIMIT),
+        sizes=("hands",),
+        state=(
+            Field("kind", "int32", ("num_agents",), "kind of an agent"),
+            Field("tools", "float32", ("hands", 2), "what a hand holds"),
+            Field("cells", "float32", (4,), "sums"),
+            Field("chosen", "int32", (), "order of the chief"),
+        ),
+        tables=(Table("weight", lambda p: np.arange(p["hands"]) + 1.0, "weight of a hand"),),
+        reset_options=(ResetOption("start", 0.5, "value of the cells"),),
+        scratch=(
+            Scratch("spare", "uint8", ("hands",), "tools of a hand"),
+            Scratch("rows", "float32", lambda p: p["hands"] ** 2 + 4, "gathered rows", align=4),
+        ),
+        metrics=(Metric("most", "max", "sum of all tools"),),
+    )
+
+    def make(lanes=None, build=None, **params):
+        env = GpuVectorEnv(spec, num_envs=3, device="cpu", array="numpy", **params)
+        if lanes is not None:
+            env.worlds.backend = build(extra=(f"-DGV_LANES={lanes}", "-pthread"))(env.layout)
+        return env
+
+    return make
+
+
+def partial_sums(values):
+    """Sum in the order of ``gv_sum``: 32 partial sums, then these."""
+    parts = [np.float32(0)] * min(32, len(values))
+    for i, value in enumerate(np.asarray(values, np.float32)):
+        parts[i % 32] += value
+    total = np.float32(0)
+    for part in parts:
+        total += part
+    return total
+
+
+@pytest.mark.parametrize(("lanes", "hands"), [(None, 40), (7, 40), (7, 5)])
+def test_sums_pairs_and_agents_are_those_of_python(lanes, hands, gang, build):
+    env = gang(lanes, build, hands=hands, max_episode_steps=3)
+    env.reset(seed=1, options={"start": 0.25})
+    assert (env.get_state()["cells"] == 0.25).all()
+    random = np.random.default_rng(hands)
+    for _ in range(3):
+        tools, order = random.integers(0, 3, (3, hands, 2)).astype(np.int32), random.integers(0, 5, (3, 1)).astype(np.int32)
+        obs, _, _, truncated, info = env.step({"hand": tools, "chief": order})
+        if truncated.all():
+            obs = info["final_obs"]
+        held = tools.astype(np.float32) + np.array([0.1, 0.3], np.float32)
+        pairs = held[:, None, :, 0] - np.float32(0.5) * held[:, :, None, 1]
+        np.testing.assert_array_equal(obs["hand"], pairs)
+        np.testing.assert_array_equal(obs["chief"][:, 0, 0], order[:, 0])
+        weights = (np.arange(hands) + 1) * tools.sum(-1)[:, ::-1]
+        np.testing.assert_array_equal(info["agent_reward"][:, :-1], weights)
+        np.testing.assert_array_equal(info["agent_reward"][:, -1], [partial_sums(world[:, 0]) for world in held])
+    assert truncated.all()
+    np.testing.assert_array_equal(info["episode"]["most"] > 0, True)
+    env.close()
+
+
+@pytest.mark.parametrize("lanes", [None, 7])
+def test_several_sums_at_once_have_the_bits_of_one(lanes, gang, build):
+    env = gang(lanes, build)
+    env.reset(seed=1)
+    tools = np.random.default_rng(0).integers(0, 3, (3, 40, 2)).astype(np.int32)
+    env.step({"hand": tools, "chief": np.zeros((3, 1), np.int32)})
+    cells = env.get_state()["cells"]
+    expected = [partial_sums(world) for world in tools[..., 1].astype(np.float32) + np.float32(0.3)]
+    np.testing.assert_array_equal(cells[:, 0], expected)
+    np.testing.assert_array_equal(cells[:, 1], expected)
+    env.close()
