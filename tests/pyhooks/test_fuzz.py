@@ -28,8 +28,7 @@ def test_the_check_notices_a_difference(tmp_path, monkeypatch):
     assert verdict("spread", text, tmp_path) == "Python and the kernel differ"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", SEEDS)
+@pytest.mark.parametrize("name", [name if name == "ledger" else pytest.param(name, marks=pytest.mark.slow) for name in SEEDS])
 def test_the_hooks_that_are_mutated_run_alike(name, tmp_path):
     assert verdict(name, (PORTS / f"{name}.py").read_text(), Path(tmp_path)) == "same"
 

@@ -8,6 +8,7 @@ import pytest
 from gpu_vecenv.backend.compiler import compile_object, cpu_level
 from gpu_vecenv.backend.cpu import CpuBackend
 from gpu_vecenv.backend.python import PythonBackend
+from gpu_vecenv.backend.select import make_backend
 from tests.parity.trajectory import RECORD
 from tests.pyhooks.cases import CASES, PORTS, bits_of, hash_of, ported
 
@@ -97,3 +98,12 @@ def test_python_gives_the_bits_of_the_compiled_hooks(case):
 def test_python_gives_the_same_bits_for_many_steps(case, mode):
     """Episodes end and start again."""
     assert bits_of(case, 65, mode, backend=lambda layout: PythonBackend(ported(layout))) == bits_of(case, 65, mode)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("block", [32, 128])
+@pytest.mark.parametrize("case", CASES)
+def test_a_gpu_gives_the_same_bits(case, block, monkeypatch):
+    monkeypatch.setenv("GPU_VECENV_BLOCK_SIZE", str(block))
+    on_gpu = hash_of(case, device="cuda:0", backend=lambda layout: make_backend(ported(layout), "cuda:0", "numpy"))
+    assert on_gpu == in_cpp(case, None)

@@ -94,6 +94,13 @@ def test_an_expression(python, cpp, tmp_path):
     assert f"me.gold = {cpp};" in statements(made)
 
 
+def test_names_change_places(tmp_path):
+    text = "\ndef env_step(w):\n    for me in w.agents:\n        x, y = 1, 2\n        x, y = y, x\n        me.gold = x\n"
+    made = statements(translated(text_with(text), tmp_path))
+    swap = [line for line in made if line.startswith(("const gv_i32 Value", "x = Value", "y = Value"))]
+    assert swap == ["const gv_i32 Value0_9_8 = y;", "const gv_i32 Value1_9_8 = x;", "x = Value0_9_8;", "y = Value1_9_8;"]
+
+
 def test_names_of_python_that_cpp_keeps_for_itself(tmp_path):
     text = text_with("""
 def env_step(w):
