@@ -54,6 +54,14 @@ class CompileError(GpuVecenvError, RuntimeError):
     """A kernel did not compile; the message holds the compiler's output."""
 
 
+class HookError(CompileError):
+    """A hook in Python that is not in the subset; the message begins with the file, the line and the function."""
+
+
+class HookFault(GpuVecenvError, RuntimeError):
+    """A hook failed a check of ``device="python"``; the message begins with the file, the line and the function."""
+
+
 class ClosedError(GpuVecenvError, RuntimeError):
     """The env was used after ``close()``."""
 

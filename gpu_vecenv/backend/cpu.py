@@ -93,7 +93,7 @@ class CpuBackend:
 
     Args:
         layout: sizes of the env.
-        built: shared object to load; by default the prebuilt or cached one.
+        built: shared object to load, or one that is loaded; by default the prebuilt or cached one.
         threads: number of threads that share worlds; by default ``num_threads()``. A build with ``-DGV_LANES`` makes its own
             threads and takes 1.
 
@@ -108,8 +108,8 @@ class CpuBackend:
 
     device = "cpu"
 
-    def __init__(self, layout: Layout, built: Path | None = None, threads: int | None = None) -> None:
-        library = _load(built, layout.spec) if built else load_kernels(layout.spec)
+    def __init__(self, layout: Layout, built: Path | ctypes.CDLL | None = None, threads: int | None = None) -> None:
+        library = _load(built, layout.spec) if isinstance(built, Path) else built or load_kernels(layout.spec)
         self.memory: Memory = NumpyMemory()
         self.max_index: MaxIndex | None = library.gv_max_index
         library.gv_max_index.argtypes = (ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32)

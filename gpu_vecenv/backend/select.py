@@ -57,9 +57,13 @@ def choose_device(device: str) -> str:
 
 
 def make_backend(layout: Layout, device: str, kind: str) -> Backend:
-    """Return the back end for a device of ``choose_device()``; ``kind`` is the array kind."""
+    """Return the back end for ``"python"`` or a device of ``choose_device()``; ``kind`` is the array kind."""
     if device == "cpu":
         return CpuBackend(layout)
+    if device == "python":
+        from gpu_vecenv.backend.python import PythonBackend
+
+        return PythonBackend(layout)
     from gpu_vecenv.backend.cuda import CudaBackend
 
     return CudaBackend(layout, device, kind)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from gpu_vecenv.errors import CompileError
+from gpu_vecenv.pyhooks.translate import translate
 from gpu_vecenv.spec.arguments import Array, EnvArgs, Nested, Number, Struct, program_header
 from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.spec.header import args_header
@@ -102,7 +103,7 @@ def kernel_source(spec: EnvSpec | Program) -> str:
     defined += "".join(f"#define GV_{name} {value}\n" for name, value in constants)
     entry_points = ENTRY_POINTS if isinstance(spec, EnvSpec) else spec.kernel
     files = (entry_points,) if env is None else (env.kernel, entry_points)
-    texts = [expand(_read(spec, path), path) for path in files]
+    texts = [expand(_kernel_text(spec, path), path) for path in files]
     if env is not None:
         defined += "".join(f"#define GV_{macro} 1\n" for hook, macro in OPTIONAL_HOOKS.items() if _defines(texts[0], hook))
     if isinstance(spec, Program):
@@ -120,8 +121,14 @@ def _constants(program: Program) -> tuple[tuple[str, int | str], ...]:
     return program.constants if program.scratch is None else (*program.constants, ("SCRATCH", max(1, program.scratch)))
 
 
-def _read(spec: EnvSpec | Program, path: Path) -> str:
-    """Return the text of a file.
+def _kernel_text(spec: EnvSpec | Program, path: Path) -> str:
+    """Return the text of a kernel; hooks in Python are translated."""
+    text, env = read_text(spec.name, path), _env_of(spec)
+    return translate(env, path, text) if env is not None and path == env.kernel and path.suffix == ".py" else text
+
+
+def read_text(name: str, path: Path) -> str:
+    """Return the text of a file of the kernels with a name.
 
     Raises:
         CompileError: no plain file, such as a folder or a pipe, or one that cannot be read as text.
@@ -130,7 +137,7 @@ def _read(spec: EnvSpec | Program, path: Path) -> str:
         with open(path, opener=_open_at_once) as file:
             return file.read()
     except (OSError, UnicodeDecodeError) as error:
-        raise CompileError(f"{spec.name}: kernel must be a file of text, got {path}, which cannot be read: {error}.") from error
+        raise CompileError(f"{name}: kernel must be a file of text, got {path}, which cannot be read: {error}.") from error
 
 
 def _open_at_once(path: str, flags: int) -> int:
@@ -157,7 +164,7 @@ def _header(spec: EnvSpec | Program, name: str, includer: Path) -> tuple[str, Pa
     of_env = (env or spec).kernel.parent
     for folder in (of_env, KERNEL_FOLDER):
         if (folder / name).is_file():
-            return _read(spec, folder / name), folder / name
+            return read_text(spec.name, folder / name), folder / name
     raise CompileError(f'{spec.name}: {includer} includes "{name}", which is not in {of_env} or {KERNEL_FOLDER}.')
 
 

@@ -37,7 +37,7 @@ class EnvSpec:
     name: str
     """Name of the env in messages, such as its id: printable text of one line."""
     kernel: Path
-    """The ``.cu`` file with the hooks."""
+    """The file with the hooks: a ``.cu`` file in C++, or a ``.py`` file in Python, see ``gpu_vecenv.pyhooks``."""
     roles: tuple[Role, ...]
     """At least one role. Agents are numbered role by role, in this order."""
     params: tuple[Param, ...]

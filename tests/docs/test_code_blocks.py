@@ -30,7 +30,8 @@ BASH = [b for b in BLOCKS if b.language == "bash" and b.path.name != "README.md"
 OTHERS = [b for b in BLOCKS if b.text.startswith("# WarpDrive")]
 PYTHON = [b for b in BLOCKS if b.language == "python" and b not in WALK + OTHERS]
 YAML = [b for b in BLOCKS if b.language == "yaml"]
-# Kernels that start with a comment of their file's name; Python blocks of the same page find the file.
+# Hooks that start with a comment of their file's name; Python blocks of the same page find the file.
+HOOKS = [b for b in PYTHON if re.match(r"# \w+\.py\n", b.text)]
 KERNELS = [b for b in BLOCKS if b.language == "cuda" and b not in WALK]
 
 
@@ -53,9 +54,9 @@ def test_python_block_runs(block, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     if block.path.name in LIBRARIES:
         pytest.importorskip(LIBRARIES[block.path.name])
-    for kernel in KERNELS:
-        if kernel.path == block.path:
-            (tmp_path / kernel.text.splitlines()[0].removeprefix("// ")).write_text(kernel.text)
+    for file in KERNELS + HOOKS:
+        if file.path == block.path:
+            (tmp_path / file.text.splitlines()[0].lstrip("/# ")).write_text(file.text)
     exec(compile("\n" * (block.line - 1) + block.text, block.path, "exec"), {"__name__": "__main__"})
 
 
@@ -79,8 +80,10 @@ def test_yaml_block_holds_options_of_a_run(block, tmp_path):
 
 
 def test_every_block_is_tested():
+    """``tests/pyhooks/test_page.py`` has what a session and a message of hooks in Python say."""
     quick = [b for b in BLOCKS if b.path.name == "README.md" and b.heading == "Quick start"]
-    assert [b for b in BLOCKS if b not in PYTHON + YAML + OTHERS + KERNELS + WALK + BASH + quick] == []
+    shown = [b for b in BLOCKS if b.language == "text" and b.path.name == "python-hooks.md"]
+    assert [b for b in BLOCKS if b not in PYTHON + YAML + OTHERS + KERNELS + WALK + BASH + quick + shown] == []
 
 
 def test_blocks_of_the_readme_are_short():
@@ -97,13 +100,14 @@ def test_quick_start_is_two_commands_for_a_fresh_clone():
     assert check.endswith("&& pytest -n 2")
 
 
-@pytest.fixture
-def walk(tmp_path, monkeypatch):
-    """The folder with the two files of "Write your env", on the path of imports; the id is removed afterwards."""
-    spec, kernel, _, preset = WALK
-    assert [block.language for block in WALK] == ["python", "cuda", "python", "python"]
-    (tmp_path / "walk.py").write_text(f"{spec.text}\n{preset.text}")
+@pytest.fixture(params=["walk.cu", "walk_hooks.py"])
+def walk(tmp_path, monkeypatch, request):
+    """The folder with the files of "Write your env", on the path of imports; the id is removed afterwards."""
+    spec, kernel, hooks, _, preset = WALK
+    assert [block.language for block in WALK] == ["python", "cuda", "python", "python", "python"]
+    (tmp_path / "walk.py").write_text(f"{spec.text}\n{preset.text}".replace("walk.cu", request.param))
     (tmp_path / "walk.cu").write_text(kernel.text)
+    (tmp_path / "walk_hooks.py").write_text(hooks.text)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     yield tmp_path
@@ -120,7 +124,7 @@ def test_a_run_of_the_example_environment_has_the_registered_preset(walk):
 
 
 def test_the_example_environment_works(walk):
-    exec(compile(WALK[2].text, WALK[2].path, "exec"), {"__name__": "__main__"})
+    exec(compile(WALK[3].text, WALK[3].path, "exec"), {"__name__": "__main__"})
     env = gymnasium.make_vec("Walk-v0", num_envs=3, device="cpu", array="numpy", stride=0.25)
     start, _ = env.reset(seed=0)
     assert (0 <= start).all() and (start < 1).all()

@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("docs", "envs", "benchmarks", "tests", "tutorials")
 DOCUMENTS = [*ROOT.glob("*.md"), *(path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.md")))]
 MARKER = re.compile(r"<!-- generated: (\w+) \(python (tools/[\w/]+\.py)( --tables)?\) -->|<!-- /generated -->")
-COMMENTS = {path: re.findall(r"^<!--.*?-->", path.read_text(), re.DOTALL | re.MULTILINE) for path in DOCUMENTS}
+COMMENTS = {path: re.findall(r"^<!--(?! /?tabs ).*?-->", path.read_text(), re.DOTALL | re.MULTILINE) for path in DOCUMENTS}
 GENERATED = [path for path, comments in COMMENTS.items() if comments]
 
 

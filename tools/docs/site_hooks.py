@@ -14,6 +14,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 from notebook_page import page  # MkDocs imports a hook with its folder on the path
+from tabs import with_tabs
 
 OUTSIDE_DOCS = ("*.md", "LICENSE", "CITATION.cff", "benchmarks/*.md", "benchmarks/notes/*.md", "envs/*/README.md",
                 "examples/*.py", "tutorials/*.md", "tutorials/*.ipynb")  # fmt: skip
@@ -66,7 +67,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Let links to notebooks lead to their pages, and links to other files that are no pages to the repository."""
+    """Let links to notebooks lead to their pages, links to other files that are no pages to the repository, and
+    make tabs of blocks in two languages."""
     root, repository = Path(config.config_file_path).parent.resolve(), (config.repo_url or "").rstrip("/")
     if repository:
         markdown = markdown.replace("https://REPOSITORY", repository)
@@ -79,7 +81,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
             return f"[{text}]({target}{heading})"
         return f"[{text}]({repository}/blob/HEAD/{uri}{heading})" if repository else text
 
-    return LINK.sub(lead, markdown)
+    return LINK.sub(lead, with_tabs(markdown))
 
 
 def on_page_content(html: str, **_: Any) -> str:

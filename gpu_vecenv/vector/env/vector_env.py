@@ -69,7 +69,8 @@ class GpuVectorEnv(Copied, VectorEnv[ArrayT, Any, ArrayT]):
         num_envs: length of the leading axis: worlds, or rows of agents.
         num_worlds: the size in worlds, instead of ``num_envs``.
         view: ``"worlds"`` or ``"agents"``.
-        device: ``"auto"`` (a GPU if one is usable), ``"cpu"``, ``"cuda"`` or ``"cuda:N"``.
+        device: ``"auto"`` (a GPU if one is usable), ``"cpu"``, ``"cuda"`` or ``"cuda:N"``; ``"python"`` runs hooks written in
+            Python as Python, on the CPU, for pdb and with checks.
         array: kind of the arrays handed out: ``"torch"``, ``"cupy"``, ``"numpy"`` or ``"jax"``.
         autoreset_mode: an ``AutoresetMode``, its value, or its name in lower case.
         copy: True to hand out arrays that are never written again, False for persistent ones, valid until the next call.
@@ -138,12 +139,14 @@ class GpuVectorEnv(Copied, VectorEnv[ArrayT, Any, ArrayT]):
         shapes = View(layout, self.num_worlds, view == "agents")
         self.num_envs, self.role_rows = shapes.num_envs, shapes.role_rows
         self.single_observation_space, self.single_action_space = shapes.single_observation_space, shapes.single_action_space
-        self.device = choose_device(device)
+        self.device = "cpu" if device == "python" else choose_device(device)
+        self._back_end = "python" if device == "python" else self.device  # the device that a copy names
         self._to_host = array == "numpy" and self.device != "cpu"
         self._waits = "debug=True" if debug else 'array="numpy"' if self._to_host else ""  # option that makes steps wait
         memory, copy = output_memory(array, self.device), copy and not self._to_host
         require_room(shapes, mode, copy, self.device, memory)
-        self.worlds = Worlds(shapes, make_backend(layout, self.device, array), memory, mode, copy)
+        backend = make_backend(layout, self._back_end, array)
+        self.worlds = Worlds(shapes, backend, memory, mode, copy)
         self._places = self.worlds.outputs.results
         self._convert: Convert | None = memory.to_numpy if self._to_host else getattr(memory, "hand_out", None)
         self._plain = not (self._waits or self._places.nested or self._convert)
@@ -388,7 +391,7 @@ class GpuVectorEnv(Copied, VectorEnv[ArrayT, Any, ArrayT]):
     def draw_start_states(self, size: int, seed: int) -> dict[str, ArrayT]:
         """Return the start states of ``size`` worlds under a seed, for ``set_reset_pool()``; i has parameters of world i % N."""
         params = self.layout.repeated_params(count_worlds(1, size, self.layout, by_agent=False))
-        env = GpuVectorEnv(self.env_spec, num_worlds=size, device=self.device, array=self.array, **params)
+        env = GpuVectorEnv(self.env_spec, num_worlds=size, device=self._back_end, array=self.array, **params)
         with contextlib.closing(env):
             env.reset(seed=seed)
             return env.get_state(*(field.name for field in self.env_spec.state))
@@ -553,12 +556,12 @@ class GpuVectorEnv(Copied, VectorEnv[ArrayT, Any, ArrayT]):
 
     def _keywords(self) -> dict[str, Any]:
         """Keywords that make an env like this one, with its device in place of ``"auto"``."""
-        same = ("num_worlds", "view", "device", "array", "autoreset_mode", "debug", "first_world", "render_mode")
+        same = ("num_worlds", "view", "array", "autoreset_mode", "debug", "first_world", "render_mode")
         style = self._rendering.style
         pictures = {"render_theme": style.theme, "render_scale": style.scale}
         rewards = {} if self._reward is None else {"reward": self._reward.shaping.reward}
-        keywords = {name: getattr(self, name) for name in same} | {"copy": self.worlds.outputs.copy}
-        return keywords | pictures | rewards | dict(self.params)
+        named = {name: getattr(self, name) for name in same} | {"device": self._back_end, "copy": self.worlds.outputs.copy}
+        return named | pictures | rewards | dict(self.params)
 
     # ---- notebooks -------------------------------------------------------------------------------------------
 

@@ -1,0 +1,159 @@
+"""Arrays that hooks read and write under ``device="python"``: bounds, races and reads before a write are errors."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from typing import Any, TypeAlias
+
+import numpy as np
+
+Lane: TypeAlias = "int | tuple[int, int] | None"
+"""Lane that runs: its number, the numbers of a pair, or None for all lanes alike."""
+
+
+class Trace:
+    """What the arrays of a hook share: the lane that runs, and how many barriers it has passed.
+
+    Args:
+        path: file of the hooks. Reads of other files, such as those of pdb, leave no trace.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.lane: Lane = None
+        self.epoch = 0
+        self.quiet = False
+
+    def follows(self) -> bool:
+        """Return True if the function that accesses an array stands in the file of the hooks."""
+        if self.quiet:
+            return False
+        frame = sys._getframe(2)
+        while frame is not None and frame.f_code.co_filename in OWN:
+            frame = frame.f_back  # type: ignore[assignment]
+        return frame is not None and frame.f_code.co_filename == self.path
+
+
+OWN = {__file__}
+"""Files of the interpreter, which stand between a hook and an array."""
+
+
+class Checked:
+    """An array in memory of the kernel.
+
+    Args:
+        trace: that of the hook.
+        name: what messages call it.
+        address: of its first element.
+        dtype: dtype of an element.
+        count: elements.
+        fresh: True if no element holds anything before the hook writes it.
+    """
+
+    def __init__(self, trace: Trace, name: str, address: int, dtype: str, count: int, fresh: bool = False) -> None:
+        kind = np.dtype(dtype)
+        memory: Any = (ctypes.c_char * (count * kind.itemsize)).from_address(address) if count else b""
+        self.values = np.frombuffer(memory, kind)
+        self.trace, self.name, self.fresh = trace, name, fresh
+        self.writers: dict[int, tuple[int, Lane]] = {}
+        self.readers: dict[int, tuple[int, Lane, bool]] = {}
+
+    def place(self, k: Any) -> int:
+        """Return an index.
+
+        Raises:
+            IndexError: it lies outside the array.
+        """
+        if not 0 <= k < len(self.values):
+            raise IndexError(f"index {k} of {self.name}, which has the elements 0 to {len(self.values) - 1}")
+        return int(k)
+
+    def read(self, k: Any) -> Any:
+        """Return an element; an integer as np.int32, a float as np.float32."""
+        at = self.place(k)
+        if self.trace.follows():
+            self._note_read(at)
+        value = self.values[at]
+        return np.float32(value) if self.values.dtype.kind == "f" else np.int32(value)
+
+    def write(self, k: Any, value: Any) -> None:
+        """Write an element.
+
+        Raises:
+            OverflowError: the dtype does not hold the value.
+        """
+        at = self.place(k)
+        if self.trace.follows():
+            self._note_write(at)
+        else:
+            self.writers.setdefault(at, (-1, None))
+        kind = self.values.dtype
+        if kind.kind in "iu" and not np.iinfo(kind).min <= int(value) <= np.iinfo(kind).max:
+            raise OverflowError(f"overflow: {value} in {self.name}, which is {kind}")
+        self.values[at] = value
+
+    def _note_read(self, at: int) -> None:
+        trace, writer = self.trace, self.writers.get(at)
+        if writer is None and self.fresh:
+            raise ValueError(f"reads element {at} of {self.name} before anything writes it")
+        if writer is not None and writer[0] == trace.epoch and writer[1] != trace.lane:
+            raise ValueError(f"reads element {at} of {self.name}, which {_lane(writer[1])} writes in the same phase")
+        reader = self.readers.get(at)
+        several = reader is not None and reader[0] == trace.epoch and (reader[2] or reader[1] != trace.lane)
+        self.readers[at] = trace.epoch, trace.lane, several
+
+    def _note_write(self, at: int) -> None:
+        trace, writer, reader = self.trace, self.writers.get(at), self.readers.get(at)
+        if writer is not None and writer[0] == trace.epoch and writer[1] != trace.lane:
+            raise ValueError(f"two lanes write element {at} of {self.name}: {_lane(writer[1])} and {_lane(trace.lane)}")
+        if reader is not None and reader[0] == trace.epoch and (reader[2] or reader[1] != trace.lane):
+            raise ValueError(f"writes element {at} of {self.name}, which another lane reads in the same phase")
+        self.writers[at] = trace.epoch, trace.lane
+
+    def missing(self) -> int | None:
+        """Return the first element that the hook has not written; None if it has written all."""
+        return next((k for k in range(len(self.values)) if k not in self.writers), None)
+
+    def __getitem__(self, k: Any) -> Any:
+        return self.read(k)
+
+    def __setitem__(self, k: Any, value: Any) -> None:
+        self.write(k, value)
+
+    def __repr__(self) -> str:
+        return repr(self.values)
+
+
+class Part:
+    """Neighbouring elements of an array, such as those of an agent.
+
+    Args:
+        whole: the array.
+        first: number of the first element.
+        count: elements.
+        name: what messages call it.
+    """
+
+    def __init__(self, whole: Checked, first: int, count: int, name: str) -> None:
+        self.whole, self.first, self.count, self.name = whole, first, count, name
+
+    def _place(self, k: Any) -> int:
+        if not 0 <= k < self.count:
+            raise IndexError(f"index {k} of {self.name}, which has the elements 0 to {self.count - 1}")
+        return self.first + int(k)
+
+    def __getitem__(self, k: Any) -> Any:
+        return self.whole.read(self._place(k))
+
+    def __setitem__(self, k: Any, value: Any) -> None:
+        self.whole.write(self._place(k), value)
+
+    def __repr__(self) -> str:
+        return repr(self.whole.values[self.first : self.first + self.count])
+
+
+def _lane(lane: Lane) -> str:
+    if lane is None:
+        return "all lanes"
+    return f"the lane of pair {lane[0]}, {lane[1]}" if isinstance(lane, tuple) else f"lane {lane}"

@@ -1,0 +1,1 @@
+"""Hooks in Python of envs whose hooks are written in C++."""

@@ -1,0 +1,286 @@
+"""``device="python"``: Python runs hooks with checks, pdb stops in them, and the rest of an env is as on the CPU."""
+
+import bdb
+import copy
+import pickle
+import sys
+
+import numpy as np
+import pytest
+
+from gpu_vecenv.errors import HookError, HookFault, ParameterError
+from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
+from tests.kernels.test_ptx import spec_of
+from tests.pyhooks.cases import port_of
+from tests.pyhooks.ledger import FIRST, HEAD, ledger, spec_of_text, text_with
+
+ACTIONS = np.zeros((2, 3), np.int32)
+
+FAULTS = {
+    "overflow of a product": ("""
+def env_step(w):
+    for me in w.agents:
+        me.reward = 0.0
+        x = 65536 * (me.index + 1)
+        me.gold = x * x
+""", 5, "env_step: overflow: scalar multiply gives a number that 32 bits do not hold"),
+    "overflow of a sum of floats": ("""
+def env_step(w):
+    for me in w.agents:
+        me.reward = 3e38
+        me.reward += me.reward
+""", 4, "overflow: scalar add"),
+    "overflow in a helper": ("""
+def twice(w, x: i32) -> i32:
+    return 2 * x
+
+
+def env_step(w):
+    for me in w.agents:
+        me.reward = 0.0
+        me.gold = twice(w, 2000000000)
+""", 2, "twice: overflow"),
+    "an integer of a float that none holds": ("""
+def env_step(w):
+    for me in w.agents:
+        me.reward = 1e10
+        me.gold = i32(me.reward)
+""", 4, "i32(1e+10): an i32 lies between"),
+    "a division by 0": ("""
+def env_step(w):
+    for me in w.agents:
+        me.reward = 0.0
+        me.gold = 3 // (me.gold - me.gold)
+""", 4, "3 // 0"),
+    "an index behind an array": ("""
+def env_step(w):
+    for me in w.agents:
+        me.reward = 0.0
+        me.gold = w.state.cells[me.index + 5]
+""", 4, "index 6 of w.state.cells, which has the elements 0 to 5"),
+    "an index before an array": ("""
+def env_step(w):
+    for me in w.agents:
+        me.reward = w.tables.prices[me.index - 1]
+""", 3, "index -1 of w.tables.prices"),
+    "an index of an agent's array": ("""
+def env_step(w):
+    for me in w.agents:
+        me.reward = me.memory[me.index]
+""", 3, "index 2 of memory of agent 2, which has the elements 0 to 1"),
+    "an agent that there is not": ("""
+def env_step(w):
+    for me in w.agents:
+        me.reward = f32(w.agents[me.index + 1].gold)
+""", 3, "index 3 of <w.agents: 3 agents>"),
+    "an index in a lambda": ("""
+def env_step(w):
+    rich = w.count(w.agents, lambda it: w.state.cells[it.index + 4] > 0)
+""", 2, "env_step: index 6 of w.state.cells"),
+    "scratch that nothing has written": ("""
+def env_step(w):
+    for me in w.agents:
+        me.reward = w.scratch.sums[me.index]
+""", 3, "reads element 0 of w.scratch.sums before anything writes it"),
+    "a reward of the step before": ("""
+def env_step(w):
+    for me in w.agents:
+        me.reward += 1.0
+""", 3, "reads element 0 of reward of agent 0 before anything writes it"),
+    "a state of the episode before": ("""
+def env_reset(w):
+    for me in w.agents:
+        me.memory[0] = me.memory[1]
+""", 3, "of w.state.memory before anything writes it"),
+    "a state that no episode starts with": ("""
+def env_reset(w):
+    for me in w.agents:
+        me.gold = 3
+""", 1, "env_reset: it ends without writing element 0 of w.state.memory"),
+    "a reward that is missing": ("""
+def env_step(w):
+    for me in w.agents:
+        if me.index > 0:
+            me.reward = 0.0
+""", 1, "env_step: it ends without writing reward of agent 0"),
+    "a feature that is missing": ("""
+def env_observe(w):
+    for me in w.agents:
+        me.obs[1] = 1.0
+""", 1, "env_observe: it ends without writing element 0 of obs of agent 0"),
+    "a row of another length": ("""
+def env_observe(w):
+    for me in w.agents:
+        me.obs = [1.0, 2.0, 3.0]
+""", 3, "3 values for obs of agent 0, which has 2"),
+    "a feature that two lanes write": ("""
+def env_observe(w):
+    for me, it in w.pairs(w.agents):
+        me.obs[it.index // 2] = f32(it.gold)
+""", 3, "two lanes write element 0 of obs of agent 0: the lane of pair 0, 0 and the lane of pair 0, 1"),
+    "entries that an action does not have": ("""
+def env_step(w):
+    for me in w.agents:
+        me.reward = f32(me.action.index(1))
+""", 3, "entry 1 of an action, which has the entries 0 to 0"),
+    "more choices than an action has": ("""
+def env_step(w):
+    for me in w.agents:
+        move, zap = me.action.indices()
+        me.reward = f32(move + zap)
+""", 3, "not enough values to unpack"),
+    "a draw below 0": ("""
+def env_step(w):
+    for me in w.agents:
+        me.reward = f32(w.draw(0).below(me.index))
+""", 3, "below(0): expected a number from 1 on"),
+}  # fmt: skip
+"""Hooks with a fault: text, line from its first line on, and a part of the message."""
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_has_its_line(fault, tmp_path):
+    text, line, says = FAULTS[fault]
+    env = ledger(text, tmp_path)
+    with pytest.raises(HookFault) as raised:
+        env.reset(seed=0)
+        env.step(ACTIONS)
+    assert str(raised.value).startswith(f"{tmp_path}/hooks.py:{FIRST + line}: "), raised.value
+    assert says in str(raised.value)
+
+
+def test_hooks_without_a_fault_run(tmp_path):
+    env = ledger("", tmp_path)
+    env.reset(seed=0)
+    obs, reward, *_ = env.step(ACTIONS)
+    assert obs.shape == (2, 3, 2) and reward.shape == (2,)
+
+
+def test_a_race_between_phases_is_noticed_if_a_barrier_is_missing(tmp_path):
+    """The translator places barriers; without them the check of each element tells of the race."""
+    text = """
+def env_step(w):
+    for me in w.agents:
+        me.gold = me.index
+    for me in w.agents:
+        me.reward = f32(w.agents[(me.index + 1) % 3].gold)
+"""
+    env = ledger(text, tmp_path)
+    env.reset(seed=0)
+    env.step(ACTIONS)
+    env.worlds.backend._hooks["env_step"].__globals__["_barrier"] = lambda: None
+    with pytest.raises(HookFault, match="reads element 1 of w.state.gold, which lane 1 writes in the same phase"):
+        env.step(ACTIONS)
+
+
+def test_the_env_goes_on_after_a_fault(tmp_path):
+    env = ledger("\ndef env_step(w):\n    for me in w.agents:\n        me.reward = f32(12 // (w.t - 2))\n", tmp_path)
+    env.reset(seed=0)
+    env.step(ACTIONS)
+    with pytest.raises(HookFault):
+        env.step(ACTIONS)
+    env.step(ACTIONS)
+
+
+def test_an_error_of_the_translator_comes_first(tmp_path):
+    with pytest.raises(HookError, match=r"hooks.py:8: env_step: expected f32, got i32"):
+        ledger("\ndef env_step(w):\n    for me in w.agents:\n        me.reward = 1\n", tmp_path)
+
+
+def test_hooks_in_cpp_are_refused():
+    with pytest.raises(ParameterError, match='device="python" runs hooks in Python, and the hooks of this env are cartpole.cu'):
+        GpuVectorEnv(spec_of("WarpCartPole-v1"), device="python")
+
+
+def test_print_and_breakpoint_are_left_out_when_compiled(tmp_path, capsys):
+    text = text_with("""
+def env_step(w):
+    for me in w.agents:
+        print("gold", me.gold, f"{me.gold + 1:3d}")
+        me.reward = 0.0
+""")
+    spec = spec_of_text(text, tmp_path)
+    for device in ("python", "cpu"):
+        env = GpuVectorEnv(spec, num_worlds=1, device=device, array="numpy")
+        env.reset(seed=0)
+        env.step(ACTIONS[:1])
+    gold = env.get_state("gold")["gold"][0]
+    assert capsys.readouterr().out.splitlines() == [f"gold {g} {g + 1:3d}" for g in gold]
+
+
+def test_print_reads_what_another_lane_writes(tmp_path, capsys):
+    env = ledger("""
+def env_step(w):
+    for me in w.agents:
+        me.gold = 7
+        print(w.agents[0].gold)
+        me.reward = 0.0
+""", tmp_path, num_worlds=1)  # fmt: skip
+    env.reset(seed=0)
+    env.step(ACTIONS[:1])
+    assert capsys.readouterr().out == "7\n7\n7\n"
+
+
+class Scripted(bdb.Bdb):
+    """A debugger that notes the lines at which it stops, and looks at names there."""
+
+    def __init__(self, path, look):
+        super().__init__()
+        self.path, self.look, self.seen = str(path), look, []
+
+    def user_line(self, frame):
+        if frame.f_code.co_filename == self.path:
+            self.seen.append((frame.f_lineno, {name: eval(name, frame.f_globals, frame.f_locals) for name in self.look(frame)}))
+        self.set_step()
+
+
+def test_a_debugger_steps_through_the_lines_of_the_file(tmp_path):
+    text = "\ndef env_step(w):\n    for me in w.agents:\n        x = me.gold\n        x = x + 1\n        me.reward = f32(x)\n"
+    env = ledger(text, tmp_path, num_worlds=1)
+    env.reset(seed=0)
+    gold = env.get_state("gold")["gold"][0].tolist()
+    names = ["x", "me.gold", "w.agents[0].gold"]
+    debugger = Scripted(tmp_path / "hooks.py", lambda frame: names if frame.f_lineno == FIRST + 4 else [])
+    debugger.reset()
+    debugger.set_step()
+    sys.settrace(debugger.trace_dispatch)
+    try:
+        env.step(ACTIONS[:1])
+    finally:
+        sys.settrace(None)
+    lines = [line - FIRST for line, _ in debugger.seen]
+    assert lines[:5] == [2, 3, 4, 5, 2] and lines.count(5) == 3
+    looked = [names for _, names in debugger.seen if names]
+    assert looked == [{"x": g, "me.gold": g, "w.agents[0].gold": gold[0]} for g in gold]
+
+
+def test_breakpoint_calls_the_debugger_in_the_hook(tmp_path, monkeypatch):
+    text = "\ndef env_step(w):\n    for me in w.agents:\n        me.reward = 0.0\n        breakpoint()\n"
+    env = ledger(text, tmp_path, num_worlds=1)
+    env.reset(seed=0)
+    stopped = []
+    monkeypatch.setattr(sys, "breakpointhook", lambda: stopped.append(sys._getframe(1).f_lineno - FIRST))
+    env.step(ACTIONS[:1])
+    assert stopped == [4, 4, 4]
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))], ids=["copy", "pickle"])
+def test_a_copy_runs_in_python_too(copied):
+    env = GpuVectorEnv(port_of(spec_of("Pot-v0")), num_worlds=2, device="python", array="numpy")
+    env.reset(seed=0)
+    twin = copied(env)
+    assert type(twin.worlds.backend).__name__ == "PythonBackend"
+    actions = env.action_space.sample()
+    for one, two in zip(env.step(actions)[1:4], twin.step(actions)[1:4], strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
+def test_two_envs_run_in_turn(tmp_path):
+    one, two = (ledger("", tmp_path) for _ in range(2))
+    for env in (one, two, one):
+        env.reset(seed=3)
+    np.testing.assert_array_equal(one.step(ACTIONS)[0], two.step(ACTIONS)[0])
+
+
+def test_the_head_of_the_texts_is_whole():
+    assert HEAD.endswith("CELLS = 6\n")

@@ -1,0 +1,109 @@
+"""Hooks in Python give the bits of the same hooks in C++: compiled for any number of lanes, and run by Python."""
+
+import functools
+import json
+
+import pytest
+
+from gpu_vecenv.backend.compiler import compile_object, cpu_level
+from gpu_vecenv.backend.cpu import CpuBackend
+from gpu_vecenv.backend.python import PythonBackend
+from gpu_vecenv.backend.select import make_backend
+from tests.parity.trajectory import RECORD
+from tests.pyhooks.cases import CASES, PORTS, bits_of, hash_of, ported
+
+MODES = ("same_step", "next_step", "disabled")
+QUICK = ("cartpole", "grid tag", "harvest", "pot", "spread")
+"""Cases that run in each run of the tests, one of each env."""
+
+CASES_OF_ALL = [case if case in QUICK else pytest.param(case, marks=pytest.mark.slow) for case in CASES]
+
+ALIKE = [case for case, name in CASES.items() if name != "Pot-v0"]
+"""Cases whose roles have no spaces of their own, so that they have an agents view."""
+
+
+@pytest.fixture(scope="session")
+def compiled(tmp_path_factory):
+    """Return a maker of back ends for hooks in Python, compiled with further flags; each is compiled once."""
+    folder = tmp_path_factory.mktemp("ports")
+
+    def make(*flags):
+        def backend(layout):
+            given = ported(layout)
+            path = folder / f"{PORTS[given.spec.name]}{''.join(flags)}.so"
+            if not path.exists():
+                compile_object(given.spec, cpu_level(), path, flags)
+            return CpuBackend(given, path, threads=1)
+
+        return backend
+
+    return make
+
+
+@functools.cache
+def in_cpp(case, steps, **options):
+    return hash_of(case, steps=steps, **options)
+
+
+@pytest.mark.parametrize("case", CASES_OF_ALL)
+def test_compiled_hooks_give_the_bits_of_those_in_cpp(case, compiled):
+    assert hash_of(case, steps=60, backend=compiled()) == in_cpp(case, 60)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES)
+def test_a_thousand_steps_give_the_recorded_bits(case, compiled):
+    record = json.loads(RECORD.read_text())
+    assert hash_of(case, backend=compiled()) == (record[case] if case in record else in_cpp(case, None))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("case", CASES)
+def test_a_thousand_steps_in_each_mode_of_autoreset(case, mode, compiled):
+    assert bits_of(case, 1000, mode, backend=compiled()) == bits_of(case, 1000, mode)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("case", [case for case in ALIKE if "a map for each world" not in case])
+def test_a_thousand_steps_in_the_agents_view(case, mode, compiled):
+    options = {"view": "agents", "num_envs": 1, "num_worlds": 12}
+    assert bits_of(case, 1000, mode, backend=compiled(), **options) == bits_of(case, 1000, mode, **options)
+
+
+@pytest.mark.parametrize("lanes", [7, *(pytest.param(lanes, marks=pytest.mark.slow) for lanes in (1, 32))])
+@pytest.mark.parametrize("case", [case if case == "harvest" else pytest.param(case, marks=pytest.mark.slow) for case in CASES])
+def test_teams_of_threads_give_the_same_bits(case, lanes, compiled):
+    backend = compiled(f"-DGV_LANES={lanes}", "-pthread")
+    assert hash_of(case, steps=50, backend=backend) == in_cpp(case, 50)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lanes", [1, 7, 32])
+@pytest.mark.parametrize("case", CASES)
+def test_a_thousand_steps_of_teams_of_threads(case, lanes, compiled):
+    backend = compiled(f"-DGV_LANES={lanes}", "-pthread")
+    assert hash_of(case, steps=999, backend=backend) == in_cpp(case, 999)
+
+
+@pytest.mark.parametrize("case", ["grid tag", "pot"])
+def test_python_gives_the_bits_of_the_compiled_hooks(case):
+    assert hash_of(case, steps=3, backend=lambda layout: PythonBackend(ported(layout))) == in_cpp(case, 3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("case", CASES)
+def test_python_gives_the_same_bits_for_many_steps(case, mode):
+    """Episodes end and start again."""
+    assert bits_of(case, 65, mode, backend=lambda layout: PythonBackend(ported(layout))) == bits_of(case, 65, mode)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("block", [32, 128])
+@pytest.mark.parametrize("case", CASES)
+def test_a_gpu_gives_the_same_bits(case, block, monkeypatch):
+    monkeypatch.setenv("GPU_VECENV_BLOCK_SIZE", str(block))
+    on_gpu = hash_of(case, device="cuda:0", backend=lambda layout: make_backend(ported(layout), "cuda:0", "numpy"))
+    assert on_gpu == in_cpp(case, None)

@@ -1,0 +1,65 @@
+"""Wrong hooks in Python are refused, with the file, the line, the function and what to write instead."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from gpu_vecenv.errors import HookError
+from gpu_vecenv.pyhooks.translate import translate
+from tests.pyhooks.ledger import FIRST, HEAD, spec_of_text, text_with
+
+WRONG = tomllib.loads(Path(__file__).with_name("refused.toml").read_text())["hook"]
+
+
+def refusal(text, folder):
+    spec = spec_of_text(text, folder)
+    with pytest.raises(HookError) as raised:
+        translate(spec, spec.kernel, text)
+    return str(raised.value)
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=[wrong["name"] for wrong in WRONG])
+def test_a_wrong_hook_is_refused(wrong, tmp_path):
+    said = refusal(text_with("\n" + wrong["text"]), tmp_path)
+    assert said.startswith(f"{tmp_path}/hooks.py:{FIRST + wrong['line']}: "), said
+    assert wrong["says"] in said and said.endswith(".")
+
+
+def test_there_are_sixty_wrong_hooks_with_different_names():
+    assert len({wrong["name"] for wrong in WRONG}) == len(WRONG) >= 60
+
+
+def test_the_hooks_around_the_wrong_ones_are_right(tmp_path):
+    spec = spec_of_text(text_with(""), tmp_path)
+    assert "GV_FN void env_step(GvWorld& w) {" in translate(spec, spec.kernel, text_with(""))
+
+
+@pytest.mark.parametrize("name", ["env_reset", "env_step", "env_observe"])
+def test_a_file_without_a_hook_is_refused(name, tmp_path):
+    text = text_with(f"def {name}(w):\n    pass\n").replace(f"def {name}(w):", f"def other_{name}(w):")
+    assert f"the file has no function {name}(w)" in refusal(text, tmp_path)
+
+
+@pytest.mark.parametrize("nest", [
+    "    x = " + "(" * 150 + "1" + ")" * 150,
+    "    x = " + "-(1 + " * 90 + "1" + ")" * 90,
+    "    x = " + " + ".join(["1"] * 5000),
+    "\n".join("    " + "    " * n + "if w.t > 3:" for n in range(70)) + "\n    " + "    " * 70 + "pass",
+    "    if w.t > 3:\n        pass\n" + "".join(f"    elif w.t > {n}:\n        pass\n" for n in range(3000)),
+    "    x = f0(w)\n" + "".join(f"\n\ndef f{n}(w) -> i32:\n    return f{n + 1}(w)\n" for n in range(400)),
+], ids=["parentheses", "operations", "a long sum", "branches", "a chain of branches", "helpers"])  # fmt: skip
+def test_deep_nests_are_refused_or_compile(nest, tmp_path):
+    text = text_with(f"\ndef env_step(w):\n{nest}\n")
+    spec = spec_of_text(text, tmp_path)
+    try:
+        translate(spec, spec.kernel, text)
+    except HookError as error:
+        assert str(error).startswith(f"{tmp_path}/hooks.py:")
+
+
+@pytest.mark.parametrize("text", ["", "\0", "\ufeff", "\t\n  x = 1", "x = 'a\nb'", HEAD])
+def test_files_that_hold_no_hooks_are_refused(text, tmp_path):
+    spec = spec_of_text("", tmp_path)
+    with pytest.raises(HookError, match="hooks.py:"):
+        translate(spec, spec.kernel, text)

@@ -1,0 +1,180 @@
+"""Text of kernels that hooks in Python become: lines of the file, barriers, cache keys; it compiles for every architecture."""
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from gpu_vecenv.backend import compiler
+from gpu_vecenv.backend.compiler import compile_to_bytes, cpu_level, object_name
+from gpu_vecenv.backend.programs import program_options
+from gpu_vecenv.backend.source import kernel_source
+from gpu_vecenv.errors import CompileError
+from gpu_vecenv.pyhooks.translate import translate, translator_of
+from gpu_vecenv.spec.layout import Layout
+from gpu_vecenv.train.fused.tile_plan import Sizes, rollout_program
+from tests.kernels.nvrtc import compile_ptx, compile_text, kernel_reports
+from tests.kernels.test_ptx import ARCHITECTURES, inexact_instructions
+from tests.pyhooks.cases import PORTS, port_of, spec_in_cpp
+from tests.pyhooks.ledger import spec_of_text, text_with
+
+BARRIERS = {
+    "WarpCartPole-v1": [],
+    "WarpGridTag-v0": [("env_step", "tagged = w.any(w.role.tagger")],
+    "Pot-v0": [("env_step", "for me in w.role.player:\n        me.purse")],
+    "Harvest-v0": [
+        ("env_step", "for me in w.agents:\n        meet"),
+        ("env_step", "for cell in w.each(CELLS):\n        w.state.apples"),
+    ],
+    "Spread-v0": [("env_step", "for me in w.agents:\n        me.x +="), ("env_step", "for me in w.agents:  # the landmark")],
+}
+"""Hooks and beginnings of the statements before which a barrier is needed, and no other is."""
+
+
+def translated(text, folder):
+    spec = spec_of_text(text, folder)
+    return translate(spec, spec.kernel, text)
+
+
+def statements(text):
+    """The lines of C++, without directives."""
+    return [line.strip() for line in text.splitlines() if not line.startswith("#line")]
+
+
+@pytest.mark.parametrize("name", PORTS)
+def test_barriers_stand_where_a_lane_needs_the_results_of_another(name):
+    spec = port_of(spec_in_cpp(name))
+    text = spec.kernel.read_text()
+    translator = translator_of(spec, spec.kernel, text)
+    lines = text.splitlines()
+    starts = [(hook, "\n".join(lines[number - 1 : number + 1])) for hook, number in translator.barriers]
+    assert len(starts) == len(BARRIERS[name])
+    for (hook, start), (expected, begins) in zip(starts, BARRIERS[name], strict=True):
+        assert hook == expected and start.strip().startswith(begins)
+
+
+def test_a_hook_is_translated_line_by_line(tmp_path):
+    text = text_with("""
+def env_step(w):
+    for me in w.agents:
+        half = me.gold // 2
+        if half > w.t:
+            me.gold -= 1
+        me.reward = f32(half) * w.params.tax
+""")
+    made = translated(text, tmp_path)
+    path = f'"{tmp_path}/hooks.py"'
+    expected = {
+        6: "GV_FN void env_step(GvWorld& w) {",
+        7: "    for (auto me : w.agents) {",
+        8: "        const gv_i32 half = gv_floor_quotient(me.gold, 2);",
+        9: "        if ((half > w.t)) {",
+        10: "            me.gold = (me.gold - 1);",
+        11: "        me.reward = ((float)half * w.params.tax);",
+    }
+    for number, piece in expected.items():
+        assert f"#line {number} {path}\n{piece}\n" in made
+
+
+@pytest.mark.parametrize(("python", "cpp"), [
+    ("me.index // 2", "(me.index / 2)"),
+    ("me.gold % 3", "gv_floor_rest(me.gold, 3)"),
+    ("me.index % w.agents.count()", "(me.index % w.agents.count())"),
+    ("-2147483648", "(-2147483647 - 1)"),
+    ("min(me.gold, 3, w.t)", "gv_smaller(gv_smaller(me.gold, 3), w.t)"),
+    ("abs(me.gold)", "gv_magnitude(me.gold)"),
+    ("i32(0.1)", "(gv_i32)0.1f"),
+    ("i32(2.5e-10)", "(gv_i32)2.5e-10f"),
+    ("1 if me.gold > 0 and w.t != 2 else CELLS", "(((me.gold > 0) && (w.t != 2)) ? 1 : 6)"),
+    ("i32(1 < me.gold <= 3)", "(gv_i32)((1 < me.gold) && (me.gold <= 3))"),
+])  # fmt: skip
+def test_an_expression(python, cpp, tmp_path):
+    made = translated(text_with(f"\ndef env_step(w):\n    for me in w.agents:\n        me.gold = {python}\n"), tmp_path)
+    assert f"me.gold = {cpp};" in statements(made)
+
+
+def test_names_change_places(tmp_path):
+    text = "\ndef env_step(w):\n    for me in w.agents:\n        x, y = 1, 2\n        x, y = y, x\n        me.gold = x\n"
+    made = statements(translated(text_with(text), tmp_path))
+    swap = [line for line in made if line.startswith(("const gv_i32 Value", "x = Value", "y = Value"))]
+    assert swap == ["const gv_i32 Value0_9_8 = y;", "const gv_i32 Value1_9_8 = x;", "x = Value0_9_8;", "y = Value1_9_8;"]
+
+
+def test_names_of_python_that_cpp_keeps_for_itself(tmp_path):
+    text = text_with("""
+def env_step(w):
+    for me in w.agents:
+        int_, new, grösse, N, gv_x, _y, by = 1, 2, 3, 4, 5, 6, 7
+        double = new + grösse + N + gv_x + _y + int_ + by
+        me.gold = double
+        me.reward = 0.0
+""")
+    spec = spec_of_text(text, tmp_path)
+    assert "const gv_i32 gr_U" not in translate(spec, spec.kernel, text)
+    compile_to_bytes(spec, cpu_level(), ("-O0",))
+    compile_ptx(spec, 90)
+
+
+def test_every_change_of_the_file_makes_another_kernel(tmp_path):
+    text = text_with("")
+    names = set()
+    for changed in (text, text + "# a comment\n", text.replace("0.0", "1.0")):
+        names.add(object_name(spec_of_text(changed, tmp_path), cpu_level()))
+    assert len(names) == 3 and all(name.startswith("hooks-") for name in names)
+
+
+def test_the_folder_of_the_file_makes_no_other_kernel(tmp_path):
+    folders = [tmp_path / "a", tmp_path / "b"]
+    for folder in folders:
+        folder.mkdir()
+    assert len({object_name(spec_of_text(text_with(""), folder), cpu_level()) for folder in folders}) == 1
+
+
+def test_a_message_of_the_compiler_names_the_line_of_the_file(tmp_path, monkeypatch):
+    """The translator lets nothing pass that does not compile, so a function is renamed under it."""
+    text = text_with("\ndef env_step(w):\n    for me in w.agents:\n        me.reward = sqrt(2.0)\n")
+    spec = spec_of_text(text, tmp_path)
+    source = kernel_source(spec).replace("gv_sqrt(2.0f)", "gv_root(2.0f)")
+    monkeypatch.setattr(compiler, "kernel_source", lambda _: source)
+    with pytest.raises(CompileError, match=re.escape(f"{tmp_path}/hooks.py:8:")):
+        compile_to_bytes(spec, cpu_level(), ("-O0",))
+
+
+@pytest.mark.parametrize("name", [name if name == "Pot-v0" else pytest.param(name, marks=pytest.mark.slow) for name in PORTS])
+@pytest.mark.parametrize("arch", [arch if arch == 90 else pytest.param(arch, marks=pytest.mark.slow) for arch in ARCHITECTURES])
+def test_kernels_of_hooks_in_python_compile_for_gpus(name, arch):
+    spec = port_of(spec_in_cpp(name))
+    for module in (0, 1):
+        assert inexact_instructions(compile_ptx(spec, arch, module)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("module", [0, 1])
+@pytest.mark.parametrize("name", PORTS)
+def test_kernels_of_hooks_in_python_use_no_more_registers_than_those_in_cpp(name, module):
+    spec = spec_in_cpp(name)
+    cpp, python = (kernel_reports(one, 90, module) for one in (spec, port_of(spec)))
+    assert python.keys() == cpp.keys()
+    assert {kernel: used for kernel, used in python.items() if used.registers > cpp[kernel].registers} == {}
+    assert {kernel: used for kernel, used in python.items() if used.spills > cpp[kernel].spills} == {}
+
+
+@pytest.mark.slow
+def test_hooks_that_use_much_of_the_subset_compile_for_gpus(tmp_path):
+    text = (Path(__file__).parent / "ports" / "ledger.py").read_text()
+    for module in (0, 1):
+        compile_ptx(spec_of_text(text, tmp_path), 90, module)
+
+
+@pytest.mark.slow
+def test_a_policy_and_hooks_in_python_share_a_kernel():
+    """Fused rollouts: the same instructions as with the hooks in C++."""
+    sizes = Sizes(4, (32,), "relu", 2, (2,), rows=64)
+    texts = []
+    for spec in (spec_in_cpp("WarpCartPole-v1"), port_of(spec_in_cpp("WarpCartPole-v1"))):
+        program = rollout_program(sizes, Layout(spec, spec.resolve({})))
+        texts.append(compile_text(kernel_source(program), 90, *program_options(program)))
+    counts = [Counter(re.findall(r"^\s*(?:@!?%p\d+ )?([a-z][\w.]+)\s", text, re.MULTILINE)) for text in texts]
+    assert abs(counts[0].total() - counts[1].total()) <= 0.01 * counts[0].total()
+    assert ".local" not in texts[1]
