@@ -67,8 +67,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Let links to notebooks lead to their pages, links to other files that are no pages to the repository, and
-    make tabs of blocks in two languages."""
+    """Let links to notebooks lead to pages, links to files that are no pages to the repository; make tabs of two languages."""
     root, repository = Path(config.config_file_path).parent.resolve(), (config.repo_url or "").rstrip("/")
     if repository:
         markdown = markdown.replace("https://REPOSITORY", repository)
