@@ -17,7 +17,7 @@ from gpu_vecenv.train.fused.tile_plan import Sizes, rollout_program
 from tests.kernels.nvrtc import compile_ptx, compile_text, kernel_reports
 from tests.kernels.test_ptx import ARCHITECTURES, inexact_instructions
 from tests.pyhooks.cases import PORTS, port_of, spec_in_cpp
-from tests.pyhooks.ledger import spec_of_text, text_with
+from tests.pyhooks.ledger import FIRST, spec_of_text, text_with
 
 BARRIERS = {
     "WarpCartPole-v1": [],
@@ -52,6 +52,104 @@ def test_barriers_stand_where_a_lane_needs_the_results_of_another(name):
     assert len(starts) == len(BARRIERS[name])
     for (hook, start), (expected, begins) in zip(starts, BARRIERS[name], strict=True):
         assert hook == expected and start.strip().startswith(begins)
+
+
+PLACED = {
+    "own elements in two phases": ("""
+    for me in w.agents:
+        me.gold = 1
+    for me in w.agents:
+        me.reward = f32(me.gold)
+""", []),
+    "an array by the numbers of its agents": ("""
+    for me in w.agents:
+        w.scratch.sums[me.index] = 1.0
+    for k in w.each(w.agents.count()):
+        w.scratch.sums[k] += 1.0
+    for me in w.agents:
+        me.reward = w.scratch.sums[me.index]
+""", []),
+    "the same lane twice": ("""
+    if w.once:
+        w.state.pot = 1
+    if w.once:
+        w.state.pot += 1
+""", []),
+    "different memory": ("""
+    for me in w.agents:
+        me.gold = 1
+    if w.once:
+        w.state.pot = w.state.cells[0]
+""", []),
+    "a number of the world in a phase": ("""
+    if w.once:
+        w.state.pot = 1
+    for me in w.agents:
+        me.gold = w.state.pot
+""", [4]),
+    "a number of the world that a phase has read": ("""
+    for me in w.agents:
+        me.gold = w.state.pot
+    if w.once:
+        w.state.pot = 1
+""", [4]),
+    "others that a phase has read": ("""
+    for me in w.agents:
+        me.reward = f32(w.agents[0].gold)
+    for me in w.agents:
+        me.gold = 1
+""", [4]),
+    "a role, and all agents": ("""
+    for me in w.role.owner:
+        me.gold = 1
+    for me in w.agents:
+        me.gold += 1
+""", [4]),
+    "a local of all lanes": ("""
+    for me in w.agents:
+        me.gold = 1
+    first = w.agents[0].gold
+""", [4]),
+    "a sum waits by itself": ("""
+    for me in w.agents:
+        me.gold = 1
+    total = w.sum(w.agents, lambda it: f32(it.gold))
+    for me in w.agents:
+        me.gold = i32(total)
+""", []),
+    "a count of others": ("""
+    for me in w.agents:
+        me.gold = 1
+    rich = w.count(w.agents, lambda it: w.agents[0].gold > 0)
+""", [4]),
+    "a branch of all worlds": ("""
+    for me in w.agents:
+        me.gold = 1
+    if w.params.num_owners > 2:
+        if w.once:
+            w.state.pot = w.agents[0].gold
+    if w.once:
+        w.state.pot += w.agents[1].gold
+""", [5, 7]),
+    "a second barrier is not needed": ("""
+    for me in w.agents:
+        me.gold = 1
+    if w.once:
+        w.state.pot = w.agents[0].gold
+    if w.once:
+        w.state.pot = w.agents[1].gold
+""", [4]),
+}  # fmt: skip
+"""Bodies of `env_step`, and the lines before which barriers are placed, counted from the line of `def` on."""
+
+
+@pytest.mark.parametrize("case", PLACED)
+def test_where_barriers_are_placed(case, tmp_path):
+    body, lines = PLACED[case]
+    text = text_with(f"\ndef env_step(w):{body}")
+    spec = spec_of_text(text, tmp_path)
+    placed = translator_of(spec, spec.kernel, text).barriers
+    assert [(hook, number - FIRST) for hook, number in placed] == [("env_step", line) for line in lines]
 
 
 def test_a_hook_is_translated_line_by_line(tmp_path):
