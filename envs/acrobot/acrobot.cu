@@ -24,8 +24,7 @@ GV_FN void env_reset(GvWorld& w) {
 
 // Rates of change of angles and velocities: equations of motion of R. Sutton and A. Barto, "Reinforcement Learning" (1998), section
 // 11.3. Without `centrifugal` they are those of the paper of 1996; the parameter book_dynamics selects.
-GV_FN Joints rates(const GvWorld& w, const Joints& joints, float torque) {
-    const auto& p = w.params;
+GV_FN Joints rates(const GvWorldParams& p, const Joints& joints, float torque) {
     const float speed1 = joints.value[SPEED1], speed2 = joints.value[SPEED2];
     float sine2, cosine2, sine1, sine12, unused;
     gv_sincos(joints.value[THETA2], &sine2, &cosine2);
@@ -53,8 +52,7 @@ GV_FN Joints moved(const Joints& from, const Joints& rate, float time) {
 }
 
 // x minus whole turns, in [-pi, pi]. The clamp is needed because the result for a large x is rounded.
-GV_FN float wrapped(const GvWorld& w, float x) {
-    const auto& p = w.params;
+GV_FN float wrapped(const GvWorldParams& p, float x) {
     return gv_clamp(x - gv_floor((x + p.pi) / p.two_pi) * p.two_pi, -p.pi, p.pi);
 }
 
@@ -64,15 +62,15 @@ GV_FN void env_step(GvWorld& w) {
     for (auto me : w.agents) {
         const float torque = (float)(me.action.index() - 1);
         const Joints start = {{s.theta1, s.theta2, s.speed1, s.speed2}};
-        const Joints k1 = rates(w, start, torque);
-        const Joints k2 = rates(w, moved(start, k1, 0.5f * p.dt), torque);
-        const Joints k3 = rates(w, moved(start, k2, 0.5f * p.dt), torque);
-        const Joints k4 = rates(w, moved(start, k3, p.dt), torque);
+        const Joints k1 = rates(p, start, torque);
+        const Joints k2 = rates(p, moved(start, k1, 0.5f * p.dt), torque);
+        const Joints k3 = rates(p, moved(start, k2, 0.5f * p.dt), torque);
+        const Joints k4 = rates(p, moved(start, k3, p.dt), torque);
         Joints end;
         for (gv_i32 i = 0; i < 4; ++i)
             end.value[i] = start.value[i] + p.dt_sixth * (k1.value[i] + 2.0f * k2.value[i] + 2.0f * k3.value[i] + k4.value[i]);
-        s.theta1 = wrapped(w, end.value[THETA1]);
-        s.theta2 = wrapped(w, end.value[THETA2]);
+        s.theta1 = wrapped(p, end.value[THETA1]);
+        s.theta2 = wrapped(p, end.value[THETA2]);
         s.speed1 = gv_clamp(end.value[SPEED1], -p.max_vel_1, p.max_vel_1);
         s.speed2 = gv_clamp(end.value[SPEED2], -p.max_vel_2, p.max_vel_2);
         float unused, cosine1, cosine12;

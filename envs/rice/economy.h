@@ -65,8 +65,7 @@ GV_FN float paid_share(const GvWorld& w, float balance, float start) {
 }
 
 // double: see the head of this file. Temperatures and carbon at the end of period n.
-GV_FN void next_climate(const GvWorld& w, const float* emission, int n) {
-    const auto& s = w.state;
+GV_FN void next_climate(const GvWorld& w, const GvState& s, const float* emission, int n) {
     double total = 0.0;
     for (int i = 0; i < REGIONS; ++i) total += (double)emission[i];
     const double t[2] = {(double)s.air, (double)s.ocean}, m[3] = {(double)s.c_air, (double)s.c_upper, (double)s.c_lower};

@@ -256,7 +256,7 @@ GV_FN void end_period(const GvWorld& w, const Trade& of, int n) {
     const auto& s = w.state;
     if (w.once) {
         s.damages = damages_of(w, s.air);
-        next_climate(w, of.emission, n);
+        next_climate(w, s, of.emission, n);
         s.period = n;
         s.terminated = n >= PERIODS;
     }
@@ -371,20 +371,14 @@ GV_FN void observe_pairs(const GvWorld& w, const Proposals& of, int i, float* to
     }
 }
 
-// First rows of the regions, one after the other, and the part that all observe alike.
-struct Rows {
-    float *own, *shared;
-    gv_u8 *mask, *effects;
-};
-
 // Writes a row a region: its id, in whole rows the part that all observe alike, its own numbers, and its pairs. For `bids` see
-// observe_world.
-GV_FN void observe_after(const GvWorld& w, const gv_u8* bids, const Rows& to) {
+// observe_world. The addresses are those of the first region.
+GV_FN void observe_after(const GvWorld& w, const gv_u8* bids, float* rows, float* shared, gv_u8* mask, gv_u8* effects) {
     const auto& s = w.state;
     const int features = w.role.region.num_features(), negotiates = w.params.negotiation_on;
     const int private_count = PRIVATE - 1 + negotiates, alike = alike_of(w);
     const bool whole = w.role.region.num_shared() == 0;
-    float *const of_world = w.scratch.memory, *const of_region = of_world + alike, *const rows = to.own;
+    float *const of_world = w.scratch.memory, *const of_region = of_world + alike;
     const Proposals proposals = proposals_at(of_region + PRIVATE * REGIONS);
     w.barrier();  // env_step may still read scratch
     observe_world(w, bids, of_world);
@@ -392,7 +386,7 @@ GV_FN void observe_after(const GvWorld& w, const gv_u8* bids, const Rows& to) {
     if (negotiates) stage_proposals(w, proposals);
     w.barrier();
     if (whole) gv_repeat_in_rows<32>(w.team, of_world, alike, rows + REGIONS, REGIONS, features);
-    else gv_repeat_in_rows<8>(w.team, of_world, alike, to.shared, 1, features);
+    else gv_repeat_in_rows<8>(w.team, of_world, alike, shared, 1, features);
     float *row = rows, *private_part = rows + REGIONS + (whole ? alike : 0);
     const float* from = of_region;
     GV_LOOP for (int i = 0; i < REGIONS; ++i, row += features, private_part += features, from += PRIVATE) {
@@ -402,21 +396,19 @@ GV_FN void observe_after(const GvWorld& w, const gv_u8* bids, const Rows& to) {
     }
     if (negotiates) {
         const int choices = w.role.region.num_choices();
-        gv_for_table(w.team, REGIONS, choices, [&](int i, int k) { to.mask[i * choices + k] = k >= s.minimum_mitigation[i]; });
+        gv_for_table(w.team, REGIONS, choices, [&](int i, int k) { mask[i * choices + k] = k >= s.minimum_mitigation[i]; });
         const int next = stage_of(w, w.t + 1);  // the groups of entries are in the order of the stages
-        const int groups = w.role.region.num_effects();
-        gv_for_table(w.team, REGIONS, STAGES, [&](int i, int k) { to.effects[i * groups + k] = k == next; });
+        gv_for_table(w.team, REGIONS, STAGES, [&](int i, int k) { effects[i * STAGES + k] = k == next; });
     }
 }
 
 GV_FN void env_observe(GvWorld& w) {
-    const auto first = w.role.region[0];
-    observe_after(w, nullptr, {first.obs.at, w.role.region.shared().at, first.mask, first.effects});
+    const auto me = w.role.region[0];
+    observe_after(w, nullptr, me.obs.at, w.role.region.shared().at, me.mask, me.effects);
 }
 
 GV_FN void env_observe_step(GvWorld& w) {
-    const auto first = w.role.region[0];
-    const bool acted = stage_of(w, w.t) == PERIOD;
-    const gv_u8* const bids = acted ? trade_of(w).levels : nullptr;
-    observe_after(w, bids, {first.obs.at, w.role.region.shared().at, first.mask, first.effects});
+    const auto me = w.role.region[0];
+    const gv_u8* const bids = stage_of(w, w.t) == PERIOD ? trade_of(w).levels : nullptr;
+    observe_after(w, bids, me.obs.at, w.role.region.shared().at, me.mask, me.effects);
 }
