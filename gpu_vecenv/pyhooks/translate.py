@@ -19,6 +19,10 @@ PARAMETERS = {"f32": "f32", "i32": "i32", "bool": "bool", "Agent": "agent", "Wor
 """Types of parameters of helpers by their annotations."""
 
 
+ROWS = "rows"
+"""Array of scratch in which ``w.pairs`` gathers rows."""
+
+
 class Helper(NamedTuple):
     """A helper as its callers need it.
 
@@ -202,6 +206,8 @@ class Translator(Statements):
             inner.names[it] = Value(c_name(it), "agent", handle=Handle("all", ranges[-1][1]))
         else:
             inner.names[it] = Value(c_name(it), "i32", natural=True)
+        if ROWS in self.words.scratch:  # pairs gather rows there
+            self.accesses.append(Access(True, self.words.scratch[ROWS].field, "pair", ""))
         over = ", ".join(text for text, _, _ in ranges)
         return f"GV_LOOP for (auto [{c_name(me)}, {c_name(it)}] : w.pairs({over})) {{", "}", [me, it]
 

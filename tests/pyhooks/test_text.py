@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from gpu_vecenv.backend.programs import program_options
 from gpu_vecenv.backend.source import kernel_source
 from gpu_vecenv.errors import CompileError
 from gpu_vecenv.pyhooks.translate import translate, translator_of
+from gpu_vecenv.spec.fields import Scratch
 from gpu_vecenv.spec.layout import Layout
 from gpu_vecenv.train.fused.tile_plan import Sizes, rollout_program
 from tests.kernels.nvrtc import compile_ptx, compile_text, kernel_reports
@@ -150,6 +152,23 @@ def test_where_barriers_are_placed(case, tmp_path):
     spec = spec_of_text(text, tmp_path)
     placed = translator_of(spec, spec.kernel, text).barriers
     assert [(hook, number - FIRST) for hook, number in placed] == [("env_step", line) for line in lines]
+
+
+@pytest.mark.parametrize("rows", [False, True])
+def test_pairs_that_gather_rows_in_turn_have_a_barrier_between(rows, tmp_path):
+    """Rows of two roles are different memory, but both are gathered in one array of scratch."""
+    spec = port_of(spec_in_cpp("Pot-v0"))
+    spec = replace(spec, scratch=(Scratch("rows", "float32", lambda params: 100, align=4),) if rows else None)
+    text = spec.kernel.read_text()
+    observe = """
+def env_observe(w):
+    for me, it in w.pairs(w.role.player, w.each(1)):
+        me.obs[it] = f32(me.purse)
+    for me, it in w.pairs(w.role.judge, w.each(1)):
+        me.obs[it] = f32(w.state.pot)
+"""
+    translator = translator_of(spec, tmp_path / "hooks.py", text.partition("\ndef env_observe")[0] + observe)
+    assert [hook for hook, _ in translator.barriers].count("env_observe") == rows
 
 
 def test_a_hook_is_translated_line_by_line(tmp_path):
