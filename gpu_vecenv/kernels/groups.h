@@ -16,7 +16,7 @@
 #define GV_INT16 2
 #define GV_INT32 4
 #define GV_INT64 8
-GV_FN gv_i32 gv_entry_bytes(gv_i32 type) { return type < 0 ? -type : type; }
+GV_INLINE gv_i32 gv_entry_bytes(gv_i32 type) { return type < 0 ? -type : type; }
 
 #ifdef GV_BY_ROLE
 
@@ -40,7 +40,7 @@ struct GvObs {
 #define GV_MASK_OF(role, count, first) a.role##_action_mask,
 #define GV_SHARED_OF(role, count, first) a.role##_shared_obs,
 #define GV_EFFECTS_OF(role, count, first) a.role##_action_effects,
-GV_FN GvObs gv_obs(const GvArgs& a) {
+GV_INLINE GvObs gv_obs(const GvArgs& a) {
     return {GV_ROLES(GV_OBS_OF) GV_MASKED_ROLES(GV_MASK_OF) GV_SHARED_ROLES(GV_SHARED_OF) GV_EFFECT_ROLES(GV_EFFECTS_OF)};
 }
 
@@ -48,7 +48,7 @@ GV_FN GvObs gv_obs(const GvArgs& a) {
 #define GV_FINAL_MASK_OF(role, count, first) a.role##_final_action_mask,
 #define GV_FINAL_SHARED_OF(role, count, first) a.role##_final_shared_obs,
 #define GV_FINAL_EFFECTS_OF(role, count, first) a.role##_final_action_effects,
-GV_FN GvObs gv_final_obs(const GvArgs& a) {
+GV_INLINE GvObs gv_final_obs(const GvArgs& a) {
     return {GV_ROLES(GV_FINAL_OBS_OF) GV_MASKED_ROLES(GV_FINAL_MASK_OF) GV_SHARED_ROLES(GV_FINAL_SHARED_OF)
             GV_EFFECT_ROLES(GV_FINAL_EFFECTS_OF)};
 }
@@ -61,35 +61,35 @@ struct GvAction {
 };
 
 #define GV_ROLE(role, count, first)                                                                                      \
-    GV_FN float* gv_##role##_obs(const GvArgs& a, const GvObs& obs, gv_i64 world, gv_i32 i) {                             \
+    GV_INLINE float* gv_##role##_obs(const GvArgs& a, const GvObs& obs, gv_i64 world, gv_i32 i) {                             \
         return obs.role + (world * (count) + i) * gv_##role##_num_features(a);                                            \
     }                                                                                                                     \
-    GV_FN GvAction gv_##role##_action(const GvArgs& a, gv_i64 world, gv_i32 i) {                                          \
+    GV_INLINE GvAction gv_##role##_action(const GvArgs& a, gv_i64 world, gv_i32 i) {                                          \
         return {a.role##_action, (world * (count) + i) * gv_##role##_num_entries(a), a.role##_action_type};               \
     }
 GV_ROLES(GV_ROLE)
 #undef GV_ROLE
 #define GV_ROLE(role, count, first)                                                                                      \
-    GV_FN gv_u8* gv_##role##_mask(const GvArgs& a, const GvObs& obs, gv_i64 world, gv_i32 i) {                            \
+    GV_INLINE gv_u8* gv_##role##_mask(const GvArgs& a, const GvObs& obs, gv_i64 world, gv_i32 i) {                            \
         return obs.role##_mask + (world * (count) + i) * gv_##role##_num_choices(a);                                      \
     }
 GV_MASKED_ROLES(GV_ROLE)
 #undef GV_ROLE
 #define GV_ROLE(role, count, first)                                                                                      \
-    GV_FN float* gv_##role##_shared(const GvArgs& a, const GvObs& obs, gv_i64 world) {                                    \
+    GV_INLINE float* gv_##role##_shared(const GvArgs& a, const GvObs& obs, gv_i64 world) {                                    \
         return obs.role##_shared + world * gv_##role##_num_shared(a);                                                     \
     }
 GV_SHARED_ROLES(GV_ROLE)
 #undef GV_ROLE
 #define GV_ROLE(role, count, first)                                                                                      \
-    GV_FN gv_u8* gv_##role##_effects(const GvArgs& a, const GvObs& obs, gv_i64 world, gv_i32 i) {                         \
+    GV_INLINE gv_u8* gv_##role##_effects(const GvArgs& a, const GvObs& obs, gv_i64 world, gv_i32 i) {                         \
         return obs.role##_effects + (world * (count) + i) * gv_##role##_num_effects(a);                                   \
     }
 GV_EFFECT_ROLES(GV_ROLE)
 #undef GV_ROLE
 
 // True if the present observations have other addresses than the previous ones.
-GV_FN bool gv_obs_moved(const GvArgs& a) {
+GV_INLINE bool gv_obs_moved(const GvArgs& a) {
 #define GV_MOVED(role, count, first) a.role##_previous_obs != a.role##_obs ||
     return GV_ROLES(GV_MOVED) false;
 }
@@ -111,21 +111,21 @@ struct GvObs {
 #else
 #define GV_EFFECTS_MEMBER(name) nullptr
 #endif
-GV_FN GvObs gv_obs(const GvArgs& a) { return {a.obs, GV_MASK_MEMBER(action_mask), GV_EFFECTS_MEMBER(action_effects)}; }
-GV_FN GvObs gv_final_obs(const GvArgs& a) {
+GV_INLINE GvObs gv_obs(const GvArgs& a) { return {a.obs, GV_MASK_MEMBER(action_mask), GV_EFFECTS_MEMBER(action_effects)}; }
+GV_INLINE GvObs gv_final_obs(const GvArgs& a) {
     return {a.final_obs, GV_MASK_MEMBER(final_action_mask), GV_EFFECTS_MEMBER(final_action_effects)};
 }
-GV_FN bool gv_obs_moved(const GvArgs& a) { return a.previous_obs != a.obs; }
-GV_FN float* gv_obs_row(const GvArgs& a, const GvObs& obs, gv_i64 world, gv_i32 agent) {
+GV_INLINE bool gv_obs_moved(const GvArgs& a) { return a.previous_obs != a.obs; }
+GV_INLINE float* gv_obs_row(const GvArgs& a, const GvObs& obs, gv_i64 world, gv_i32 agent) {
     return obs.obs + gv_row(a, world, agent) * gv_num_features(a);
 }
 #ifdef GV_MASKED
-GV_FN gv_u8* gv_mask_row(const GvArgs& a, const GvObs& obs, gv_i64 world, gv_i32 agent) {
+GV_INLINE gv_u8* gv_mask_row(const GvArgs& a, const GvObs& obs, gv_i64 world, gv_i32 agent) {
     return obs.mask + gv_row(a, world, agent) * gv_num_choices(a);
 }
 #endif
 #ifdef GV_EFFECTS
-GV_FN gv_u8* gv_effects_row(const GvArgs& a, const GvObs& obs, gv_i64 world, gv_i32 agent) {
+GV_INLINE gv_u8* gv_effects_row(const GvArgs& a, const GvObs& obs, gv_i64 world, gv_i32 agent) {
     return obs.effects + gv_row(a, world, agent) * gv_num_effects(a);
 }
 #endif
@@ -134,10 +134,10 @@ GV_FN gv_u8* gv_effects_row(const GvArgs& a, const GvObs& obs, gv_i64 world, gv_
 
 typedef float* GvObs;
 
-GV_FN GvObs gv_obs(const GvArgs& a) { return a.obs; }
-GV_FN GvObs gv_final_obs(const GvArgs& a) { return a.final_obs; }
-GV_FN bool gv_obs_moved(const GvArgs& a) { return a.previous_obs != a.obs; }
-GV_FN float* gv_obs_row(const GvArgs& a, float* obs, gv_i32 world, gv_i32 agent) {
+GV_INLINE GvObs gv_obs(const GvArgs& a) { return a.obs; }
+GV_INLINE GvObs gv_final_obs(const GvArgs& a) { return a.final_obs; }
+GV_INLINE bool gv_obs_moved(const GvArgs& a) { return a.previous_obs != a.obs; }
+GV_INLINE float* gv_obs_row(const GvArgs& a, float* obs, gv_i32 world, gv_i32 agent) {
     return obs + gv_row(a, world, agent) * gv_num_features(a);
 }
 

@@ -28,7 +28,7 @@ GV_FN void env_observe(const GvArgs& a, const GvTeam& team, GvObs obs);
 
 // Draws four random words for this world, episode and step. Purposes (0, 1, ...) keep the draws of one env apart; purposes from
 // 0xFAFE to 0xFFFF are not an env's (lib/purposes.h).
-GV_FN GvDraw gv_draw(const GvArgs& a, const GvTeam& team, gv_u32 purpose, gv_u32 agent) {
+GV_INLINE GvDraw gv_draw(const GvArgs& a, const GvTeam& team, gv_u32 purpose, gv_u32 agent) {
     const gv_i32 w = team.world;
     return gv_philox(a.seed[w], (gv_u32)a.world_id[w], (gv_u32)a.episode[w], (gv_u32)a.t[w], purpose << 16 | agent);
 }
@@ -36,16 +36,16 @@ GV_FN GvDraw gv_draw(const GvArgs& a, const GvTeam& team, gv_u32 purpose, gv_u32
 // ---- ends -----------------------------------------------------------------------------------------------------
 
 // True if step t reaches a time limit; a limit of 0 means no limit.
-GV_FN bool gv_time_is_up(gv_i32 t, gv_i32 limit) { return limit > 0 && t >= limit; }
+GV_INLINE bool gv_time_is_up(gv_i32 t, gv_i32 limit) { return limit > 0 && t >= limit; }
 
 // ---- actions --------------------------------------------------------------------------------------------------
 
 // Converts an index to 32 bits; returns -1, an invalid index, if it does not fit.
-GV_FN gv_i32 gv_narrow(gv_i64 index) { return index == (gv_i32)index ? (gv_i32)index : -1; }
-GV_FN gv_i32 gv_narrow(gv_i32 index) { return index; }  // also of smaller types
+GV_INLINE gv_i32 gv_narrow(gv_i64 index) { return index == (gv_i32)index ? (gv_i32)index : -1; }
+GV_INLINE gv_i32 gv_narrow(gv_i32 index) { return index; }  // also of smaller types
 
 // Entry `at` of an array of actions. All lanes have the same type. Each type has a load of its own, whose use may come later.
-GV_FN gv_i32 gv_read_index(const void* actions, gv_i64 at, gv_i32 type) {
+GV_INLINE gv_i32 gv_read_index(const void* actions, gv_i64 at, gv_i32 type) {
     if (type == GV_INT32) return ((const gv_i32*)actions)[at];
     if (type == GV_INT64) return gv_narrow(((const gv_i64*)actions)[at]);
     if (type == GV_UINT8) return ((const gv_u8*)actions)[at];
@@ -53,32 +53,32 @@ GV_FN gv_i32 gv_read_index(const void* actions, gv_i64 at, gv_i32 type) {
     return ((const gv_i8*)actions)[at];
 }
 
-GV_FN bool gv_is_choice(gv_i32 index, gv_i32 n) { return (gv_u32)index < (gv_u32)n; }
+GV_INLINE bool gv_is_choice(gv_i32 index, gv_i32 n) { return (gv_u32)index < (gv_u32)n; }
 
 // Returns the index if it lies in [0, n); otherwise counts an invalid action and returns 0.
-GV_FN gv_i32 gv_checked_index(const GvArgs& a, gv_i32 index, gv_i32 n) {
+GV_INLINE gv_i32 gv_checked_index(const GvArgs& a, gv_i32 index, gv_i32 n) {
     if (gv_is_choice(index, n)) return index;
     gv_fetch_add(a.invalid_actions);
     return 0;
 }
 
 // The same for an index that all lanes of a team read, which counts once.
-GV_FN gv_i32 gv_checked_index(const GvArgs& a, const GvTeam& team, gv_i32 index, gv_i32 n) {
+GV_INLINE gv_i32 gv_checked_index(const GvArgs& a, const GvTeam& team, gv_i32 index, gv_i32 n) {
     if (gv_is_choice(index, n)) return index;
     GV_ONCE gv_fetch_add(a.invalid_actions);
     return 0;
 }
 
 // Returns a number of a continuous action; NaN acts as 0 and is counted as invalid.
-GV_FN float gv_checked_value(const GvArgs& a, float value) {
+GV_INLINE float gv_checked_value(const GvArgs& a, float value) {
     if (value == value) return value;
     gv_fetch_add(a.invalid_actions);
     return 0.0f;
 }
 
 // The same in two parts, so that the count may come after all loads: the number that acts, and the count, for one lane.
-GV_FN float gv_acting_value(float value) { return value == value ? value : 0.0f; }
-GV_FN void gv_count_invalid(const GvArgs& a, float value) {
+GV_INLINE float gv_acting_value(float value) { return value == value ? value : 0.0f; }
+GV_INLINE void gv_count_invalid(const GvArgs& a, float value) {
     if (value != value) gv_fetch_add(a.invalid_actions);
 }
 
@@ -87,13 +87,13 @@ GV_FN void gv_count_invalid(const GvArgs& a, float value) {
 // first check, which waits for its load. With the team after `a`, gv_action_index is for an entry that all lanes of the team read:
 // an invalid one counts once, not once a lane.
 #ifdef GV_BY_ROLE
-GV_FN gv_i32 gv_given_index(const GvAction& action, gv_i32 entry) {
+GV_INLINE gv_i32 gv_given_index(const GvAction& action, gv_i32 entry) {
     return gv_read_index(action.entries, action.first + entry, action.type);
 }
-GV_FN gv_i32 gv_action_index(const GvArgs& a, const GvAction& action, gv_i32 entry, gv_i32 n) {
+GV_INLINE gv_i32 gv_action_index(const GvArgs& a, const GvAction& action, gv_i32 entry, gv_i32 n) {
     return gv_checked_index(a, gv_given_index(action, entry), n);
 }
-GV_FN gv_i32 gv_action_index(const GvArgs& a, const GvTeam& team, const GvAction& action, gv_i32 entry, gv_i32 n) {
+GV_INLINE gv_i32 gv_action_index(const GvArgs& a, const GvTeam& team, const GvAction& action, gv_i32 entry, gv_i32 n) {
     return gv_checked_index(a, team, gv_given_index(action, entry), n);
 }
 // Runs store(k, index) for k = 0 .. n - 1 with unchecked entries of actions. place(k) is the place of one, counted in entries from the
@@ -142,23 +142,23 @@ GV_FN void gv_stage_indices(const GvArgs& a, const GvTeam& team, const GvAction&
     }
     for (; invalid > 0; --invalid) gv_fetch_add(a.invalid_actions);
 }
-GV_FN float gv_given_value(const GvAction& action, gv_i32 entry) { return ((const float*)action.entries)[action.first + entry]; }
-GV_FN float gv_action_value(const GvArgs& a, const GvAction& action, gv_i32 entry) {
+GV_INLINE float gv_given_value(const GvAction& action, gv_i32 entry) { return ((const float*)action.entries)[action.first + entry]; }
+GV_INLINE float gv_action_value(const GvArgs& a, const GvAction& action, gv_i32 entry) {
     return gv_checked_value(a, gv_given_value(action, entry));
 }
 #else
 // The action of a row has `entries` entries.
-GV_FN gv_i32 gv_given_index(const GvArgs& a, gv_i64 row, gv_i32 entry, gv_i32 entries) {
+GV_INLINE gv_i32 gv_given_index(const GvArgs& a, gv_i64 row, gv_i32 entry, gv_i32 entries) {
     return gv_read_index(a.action, row * entries + entry, a.action_type);
 }
-GV_FN gv_i32 gv_action_index(const GvArgs& a, gv_i64 row, gv_i32 entry, gv_i32 entries, gv_i32 n) {
+GV_INLINE gv_i32 gv_action_index(const GvArgs& a, gv_i64 row, gv_i32 entry, gv_i32 entries, gv_i32 n) {
     return gv_checked_index(a, gv_given_index(a, row, entry, entries), n);
 }
-GV_FN gv_i32 gv_action_index(const GvArgs& a, const GvTeam& team, gv_i64 row, gv_i32 entry, gv_i32 entries, gv_i32 n) {
+GV_INLINE gv_i32 gv_action_index(const GvArgs& a, const GvTeam& team, gv_i64 row, gv_i32 entry, gv_i32 entries, gv_i32 n) {
     return gv_checked_index(a, team, gv_given_index(a, row, entry, entries), n);
 }
 
-GV_FN float gv_action_value(const GvArgs& a, gv_i64 row, gv_i32 entry, gv_i32 entries) {
+GV_INLINE float gv_action_value(const GvArgs& a, gv_i64 row, gv_i32 entry, gv_i32 entries) {
     return gv_checked_value(a, ((const float*)a.action)[row * entries + entry]);
 }
 #endif

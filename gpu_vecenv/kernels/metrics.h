@@ -7,11 +7,11 @@
 
 #define GV_UNRECORDED 0x7fc00000u  // NaN, in metrics without a record in this episode
 
-GV_FN float gv_reduced_sum(float so_far, float value) { return so_far + value; }
-GV_FN float gv_reduced_mean(float so_far, float value) { return so_far + value; }  // divided by the steps at the end
-GV_FN float gv_reduced_max(float so_far, float value) { return value > so_far ? value : so_far; }
-GV_FN float gv_reduced_min(float so_far, float value) { return value < so_far ? value : so_far; }
-GV_FN float gv_reduced_last(float, float value) { return value; }
+GV_INLINE float gv_reduced_sum(float so_far, float value) { return so_far + value; }
+GV_INLINE float gv_reduced_mean(float so_far, float value) { return so_far + value; }  // divided by the steps at the end
+GV_INLINE float gv_reduced_max(float so_far, float value) { return value > so_far ? value : so_far; }
+GV_INLINE float gv_reduced_min(float so_far, float value) { return value < so_far ? value : so_far; }
+GV_INLINE float gv_reduced_last(float, float value) { return value; }
 
 // Numbers of the episode of one world.
 struct GvNumbers {
@@ -22,10 +22,10 @@ struct GvNumbers {
 
 // gv_number_NAME is the number of the episode: in variables while a step holds it (launch/in_memory.h), otherwise in memory.
 #define GV_METRIC(name, reduction)                                                                                \
-    GV_FN float& gv_number_##name(const GvArgs& a, const GvTeam& team) {                                           \
+    GV_INLINE float& gv_number_##name(const GvArgs& a, const GvTeam& team) {                                           \
         return team.numbers ? team.numbers->name : a.episode_##name[team.world];                                   \
     }                                                                                                              \
-    GV_FN void gv_record_##name(const GvArgs& a, const GvTeam& team, float value) {                                \
+    GV_INLINE void gv_record_##name(const GvArgs& a, const GvTeam& team, float value) {                                \
         float& number = gv_number_##name(a, team);                                                                 \
         GV_ONCE number = number == number ? gv_reduced_##reduction(number, value) : value;                         \
     }

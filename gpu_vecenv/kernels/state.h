@@ -13,11 +13,11 @@
 #ifdef GV_BY_ROLE
 #define GV_STRIDE(role) gv_num_agents(a)
 #ifdef GV_MAY_BE_WHOLE
-GV_FN bool gv_agents_view(const GvArgs& a) { return a.agents_view != 0; }
+GV_INLINE bool gv_agents_view(const GvArgs& a) { return a.agents_view != 0; }
 #else
-GV_FN bool gv_agents_view(const GvArgs&) { return false; }
+GV_INLINE bool gv_agents_view(const GvArgs&) { return false; }
 #endif
-GV_FN gv_i64 gv_row(const GvArgs& a, gv_i64 world, gv_i32 agent) {
+GV_INLINE gv_i64 gv_row(const GvArgs& a, gv_i64 world, gv_i32 agent) {
 #define GV_ROLE(role, count, first) \
     if (first == 0) return a.role##_row + world * GV_STRIDE(role) + agent;
     GV_ROLES(GV_ROLE)
@@ -26,8 +26,8 @@ GV_FN gv_i64 gv_row(const GvArgs& a, gv_i64 world, gv_i32 agent) {
 }
 #else
 #define GV_STRIDE(role) (gv_i32)a.role##_stride
-GV_FN bool gv_agents_view(const GvArgs& a) { return a.agents_view != 0; }
-GV_FN gv_i64 gv_row(const GvArgs& a, gv_i64 world, gv_i32 agent) {
+GV_INLINE bool gv_agents_view(const GvArgs& a) { return a.agents_view != 0; }
+GV_INLINE gv_i64 gv_row(const GvArgs& a, gv_i64 world, gv_i32 agent) {
 #define GV_ROW(role) a.role##_row + world * GV_STRIDE(role) + agent
 #define GV_ROLE(role, count)             \
     if (agent < count) return GV_ROW(role); \
@@ -40,7 +40,7 @@ GV_FN gv_i64 gv_row(const GvArgs& a, gv_i64 world, gv_i32 agent) {
 #endif
 
 // Adds `rows` to the first row of every role, and so to every result of gv_row().
-GV_FN void gv_shift_rows(GvArgs& a, gv_i64 rows) {
+GV_INLINE void gv_shift_rows(GvArgs& a, gv_i64 rows) {
 #define GV_SHIFT(role) a.role##_row += rows;
 #define GV_ROLE(role, count) GV_SHIFT(role)
     GV_ROLES_BUT_LAST(GV_ROLE)
@@ -52,9 +52,9 @@ GV_FN void gv_shift_rows(GvArgs& a, gv_i64 rows) {
 // gv_citizen_count(a) is the number of agents of a role `citizen` in a world, gv_citizen_agent(a, i) the number of its agent i in the
 // world, gv_citizen_row(a, world, i) that agent's row in public arrays of all agents.
 #define GV_ROLE(role, count, first)                                                                  \
-    GV_FN gv_i32 gv_##role##_count(const GvArgs& a) { return (void)a, count; }                        \
-    GV_FN gv_i32 gv_##role##_agent(const GvArgs& a, gv_i32 i) { return (void)a, first + i; }           \
-    GV_FN gv_i64 gv_##role##_row(const GvArgs& a, gv_i64 world, gv_i32 i) {                           \
+    GV_INLINE gv_i32 gv_##role##_count(const GvArgs& a) { return (void)a, count; }                        \
+    GV_INLINE gv_i32 gv_##role##_agent(const GvArgs& a, gv_i32 i) { return (void)a, first + i; }           \
+    GV_INLINE gv_i64 gv_##role##_row(const GvArgs& a, gv_i64 world, gv_i32 i) {                           \
         return a.role##_row + world * GV_STRIDE(role) + i;                                           \
     }
 GV_ROLES(GV_ROLE)
@@ -64,7 +64,7 @@ GV_ROLES(GV_ROLE)
 #define GV_FOR_ROLE(role, i) GV_FOR(i, gv_##role##_count(a))
 
 // 1 if the agent is in the game; always 1 if the spec names no field with EnvSpec.alive.
-GV_FN gv_u8 gv_alive(const GvArgs& a, gv_i64 world, gv_i32 agent) {
+GV_INLINE gv_u8 gv_alive(const GvArgs& a, gv_i64 world, gv_i32 agent) {
 #ifdef GV_ALIVE_FIELD
     return a.GV_ALIVE_FIELD[world * gv_num_agents(a) + agent] != 0;
 #else
@@ -86,7 +86,7 @@ struct GvState {
     gv_u8 &terminated, &truncated;
 };
 
-GV_FN GvState gv_state(const GvArgs& a, const GvTeam& team) {
+GV_INLINE GvState gv_state(const GvArgs& a, const GvTeam& team) {
     const gv_i64 w = team.world;
 #define GV_NUMBER(name, type, field, length, index) a.field[w * length + index],
 #define GV_ARRAY(name, type, length) a.name + w * length,
@@ -97,7 +97,7 @@ GV_FN GvState gv_state(const GvArgs& a, const GvTeam& team) {
 
 // Value of a parameter in one world. GV_BY_WORLD is 0 if no parameter has values by world; the compiler then removes the test.
 template <class T>
-GV_FN T gv_param_of_world(const T* by_world, T shared, gv_i64 world) {
+GV_INLINE T gv_param_of_world(const T* by_world, T shared, gv_i64 world) {
     return GV_BY_WORLD && by_world ? by_world[world] : shared;
 }
 
@@ -108,7 +108,7 @@ struct GvParams {
 #undef GV_PARAM
 };
 
-GV_FN GvParams gv_params(const GvArgs& a, const GvTeam& team) {
+GV_INLINE GvParams gv_params(const GvArgs& a, const GvTeam& team) {
     (void)a, (void)team;
 #define GV_PARAM(name, type) gv_param_of_world<type>(a.name##_by_world, a.name, team.world),
     return {GV_PARAMS_BY_WORLD(GV_PARAM)};

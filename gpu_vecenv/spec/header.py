@@ -24,9 +24,9 @@ def args_header(spec: EnvSpec) -> str:
     for size in size_names(spec):
         lines += [
             f"#ifdef GV_{size}",
-            f"GV_FN gv_i32 gv_{size}(const GvArgs&) {{ return GV_{size}; }}",
+            f"GV_INLINE gv_i32 gv_{size}(const GvArgs&) {{ return GV_{size}; }}",
             "#else",
-            f"GV_FN gv_i32 gv_{size}(const GvArgs& a) {{ return a.{size}; }}",
+            f"GV_INLINE gv_i32 gv_{size}(const GvArgs& a) {{ return a.{size}; }}",
             "#endif",
         ]
     lines += ["#ifndef GV_BY_WORLD", "#define GV_BY_WORLD 1  // 0 if no parameter has a value by world", "#endif"]
@@ -92,6 +92,7 @@ def _lists(spec: EnvSpec) -> list[str]:
         lines += [
             f"#define GV_SINGLE_FEATURES {group.num_features}  // with default parameters",
             f"#define GV_SINGLE_ENTRIES {group.num_entries}",
+            f"#define GV_SINGLE_CHOICES {', '.join(map(str, group.choices or [0] * group.num_entries))}",
         ]
     return lines
 

@@ -30,10 +30,10 @@ def world_header(spec: EnvSpec) -> str:
     cannot write them.
     """
     lines = ["// Generated from the spec; do not edit.", "#pragma once", '#include "world_parts.h"', ""]
-    lines += ["struct GvWorld;", "GV_FN void env_reset(GvWorld& w);", "GV_FN void env_step(GvWorld& w);"]
-    lines += ["GV_FN void env_observe(GvWorld& w);"]
-    lines += ["#ifdef GV_OBSERVES_STEP", "GV_FN void env_observe_step(GvWorld& w);", "#endif"]
-    lines += ["#ifdef GV_SETTLES", "GV_FN void env_settle(GvWorld& w);", "#endif", ""]
+    lines += ["struct GvWorld;", "GV_HOOK void env_reset(GvWorld& w);", "GV_HOOK void env_step(GvWorld& w);"]
+    lines += ["GV_HOOK void env_observe(GvWorld& w);"]
+    lines += ["#ifdef GV_OBSERVES_STEP", "GV_HOOK void env_observe_step(GvWorld& w);", "#endif"]
+    lines += ["#ifdef GV_SETTLES", "GV_HOOK void env_settle(GvWorld& w);", "#endif", ""]
     lines += _struct("GvWorldParams", _params(spec), "Parameters and constants; the world's value, if each world has one.")
     lines += _struct("GvWorldSizes", [("gv_i32", name, f"gv_{name}(a)") for name in size_names(spec)], "Sizes.")
     tables = [(f"const {C_TYPES[table.dtype]}* const&", table.name, f"a.{table.name}") for table in spec.tables]

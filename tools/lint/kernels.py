@@ -32,7 +32,7 @@ DOUBLES = {
     r"\bdouble\b": "computes in double precision; a function needs the mark // double: REASON",
     r"(?<![\w.])(?:\d+\.\d*|\.\d+|\d+(?=[eE][+-]?\d))(?:[eE][+-]?\d+)?(?![\w.])": "is a double literal; append f",
 }
-DOUBLE_MARK = r"^// double: \S.*\n(?://.*\n)*(?=GV_FN\b)"
+DOUBLE_MARK = r"^// double: \S.*\n(?://.*\n)*(?=GV_(?:FN|INLINE)\b)"
 """Comment that allows doubles in the function below it."""
 
 BARRIERS = ("gv_barrier", "gv_sum", "gv_sums", "gv_count", "gv_any", r"w\.(?:barrier|sum|count|any|pairs)")
@@ -117,7 +117,7 @@ def _functions_with_barriers(text: str) -> set[str]:
 
 def _functions(text: str) -> list[tuple[str, int, int]]:
     """Name of each function of the file, and start and end of its body."""
-    heads = re.finditer(r"\bGV_FN\b[^;{}]*?(\w+)\s*\([^;{}]*\)\s*(?=\{)", text)
+    heads = re.finditer(r"\bGV_(?:FN|INLINE)\b[^;{}]*?(\w+)\s*\([^;{}]*\)\s*(?=\{)", text)
     return [(head[1], head.end(), _block_end(text, head.end())) for head in heads]
 
 

@@ -4,7 +4,7 @@
 
 // Writes up to 32 partial sums of value(0) .. value(n - 1): sum p adds the values p, p + 32, p + 64, ...
 template <class Value>
-GV_FN void gv_partial_sums(const GvLanes& team, gv_i32 n, Value value) {
+GV_INLINE void gv_partial_sums(const GvLanes& team, gv_i32 n, Value value) {
     GV_FOR(p, n < 32 ? n : 32) {
         float partial = 0.0f;
         for (gv_i32 i = p; i < n; i += 32) partial += value(i);
@@ -13,7 +13,7 @@ GV_FN void gv_partial_sums(const GvLanes& team, gv_i32 n, Value value) {
 }
 
 // Adds the partial sums of n values. A barrier must follow gv_partial_sums.
-GV_FN float gv_add_partial_sums(const GvLanes& team, gv_i32 n) {
+GV_INLINE float gv_add_partial_sums(const GvLanes& team, gv_i32 n) {
     float sum = 0.0f;
     for (gv_i32 p = 0; p < (n < 32 ? n : 32); ++p) sum += team.sums[p];
     return sum;
@@ -21,7 +21,7 @@ GV_FN float gv_add_partial_sums(const GvLanes& team, gv_i32 n) {
 
 // Sum of value(0) .. value(n - 1), added in the same order for every team size. The result is the same in all lanes.
 template <class Value>
-GV_FN float gv_sum(const GvLanes& team, gv_i32 n, Value value) {
+GV_INLINE float gv_sum(const GvLanes& team, gv_i32 n, Value value) {
     gv_barrier(team);  // lanes may still read the partial sums of the previous call
     gv_partial_sums(team, n, value);
     gv_barrier(team);
@@ -31,7 +31,7 @@ GV_FN float gv_sum(const GvLanes& team, gv_i32 n, Value value) {
 // Several sums at once: those of the vectors values(0) .. values(n - 1), each with the bits of gv_sum. Between two barriers as many are
 // added as the 32 partial sums have room for.
 template <class Values>
-GV_FN auto gv_sums(const GvLanes& team, gv_i32 n, Values values) {
+GV_INLINE auto gv_sums(const GvLanes& team, gv_i32 n, Values values) {
     decltype(values(0)) sums = {};
     constexpr gv_i32 count = sizeof(sums.value) / sizeof(float);
     const gv_i32 parts = n < 1 ? 1 : n < 32 ? n : 32, at_once = 32 / parts;
@@ -58,7 +58,7 @@ GV_FN auto gv_sums(const GvLanes& team, gv_i32 n, Values values) {
 
 // Number of i in [0, n) for which test(i) is true. The result is the same in all lanes.
 template <class Test>
-GV_FN gv_i32 gv_count(const GvLanes& team, gv_i32 n, Test test) {
+GV_INLINE gv_i32 gv_count(const GvLanes& team, gv_i32 n, Test test) {
     gv_i32 total = 0;
     for (gv_i32 first = 0; first < n; first += team.lanes) {
         const gv_i32 i = first + team.lane;
@@ -68,4 +68,4 @@ GV_FN gv_i32 gv_count(const GvLanes& team, gv_i32 n, Test test) {
 }
 
 // True if the condition holds in any lane. The result is the same in all lanes.
-GV_FN bool gv_any(const GvLanes& team, bool condition) { return gv_vote(team, condition) != 0; }
+GV_INLINE bool gv_any(const GvLanes& team, bool condition) { return gv_vote(team, condition) != 0; }

@@ -9,19 +9,19 @@ struct alignas(n * sizeof(T) % 16 == 0 ? 16 : n * sizeof(T) % 8 == 0 ? 8 : n * s
 
 // Writes a row of n floats. The loop is unrolled, so that a row in a variable of the lane stays in registers.
 template <gv_i32 n>
-GV_FN void gv_write_row(float* to, const float (&values)[n]) {
+GV_INLINE void gv_write_row(float* to, const float (&values)[n]) {
     GV_UNROLL for (gv_i32 i = 0; i < n; ++i) to[i] = values[i];
 }
 
 // True if the address of a table allows vector stores of its rows of n floats. Callers may bind arrays at any address.
 template <gv_i32 n>
-GV_FN bool gv_is_aligned(const float* table) {
+GV_INLINE bool gv_is_aligned(const float* table) {
     return (gv_u64)table % (n % 4 == 0 ? 16 : n % 2 == 0 ? 8 : 4) == 0;
 }
 
 // The same, in vectors where they pay and the address allows them.
 template <gv_i32 n>
-GV_FN void gv_write_row(float* to, const float (&values)[n], bool aligned) {
+GV_INLINE void gv_write_row(float* to, const float (&values)[n], bool aligned) {
     if (GV_VECTOR_STORES && aligned) {
         GvVec<float, n> row;
         GV_UNROLL for (gv_i32 i = 0; i < n; ++i) row.value[i] = values[i];
@@ -33,7 +33,7 @@ GV_FN void gv_write_row(float* to, const float (&values)[n], bool aligned) {
 
 // Writes row number `row` of a table in global memory, n floats a row, with the evict-first policy.
 template <gv_i32 n>
-GV_FN void gv_store_row_once(float* table, gv_i64 row, const float (&values)[n], bool aligned) {
+GV_INLINE void gv_store_row_once(float* table, gv_i64 row, const float (&values)[n], bool aligned) {
     float* to = table + row * n;
     if constexpr (GV_VECTOR_STORES && n % 4 == 0) {
         if (aligned) {

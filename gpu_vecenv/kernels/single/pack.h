@@ -48,6 +48,10 @@ GV_FN void gv_store_pack_metrics(const GvArgs& a, gv_i64 world, const GvNumbers&
 #undef GV_METRIC
 }
 
+// Choices of each entry of an action with default parameters, for which packs are compiled: a load from memory in the loop would keep
+// the compiler from stepping worlds in vector registers.
+static constexpr gv_i32 gv_single_choices[GV_SINGLE_ENTRIES] = {GV_SINGLE_CHOICES};
+
 // Loads world i of a pack into `registers`, and returns arguments in which it is world 0. `actions` are those of the pack, of
 // int32 or int64. The random key stays in memory.
 template <gv_i32 TYPE>
@@ -80,6 +84,7 @@ GV_FN GvArgs gv_pack_args(const GvArgs& a, gv_i64 first, gv_i32 i, const void* a
 #undef GV_METRIC
     local.action = (const char*)actions + i * (GV_SINGLE_ENTRIES * TYPE);
     local.action_type = TYPE;
+    local.action_choices = const_cast<gv_i32*>(gv_single_choices);
     (void)pack;
 #define GV_PARAM(name, type)                  \
     out.name = pack.name[i];            \
@@ -236,7 +241,8 @@ GV_FN void gv_step_pack_next_step(const GvArgs& a, const GvTeam& team) {
 // Steps whole packs of worlds up to `end`. Returns the first world that is not stepped. `default_sizes` is true if observations and
 // actions have the lengths that the loops are compiled for, those of the spec's default parameters.
 GV_FN gv_i32 gv_step_packs(const GvArgs& a, const GvTeam& first, gv_i32 end) {
-    const bool default_sizes = a.num_features == GV_SINGLE_FEATURES && a.num_entries == GV_SINGLE_ENTRIES;
+    bool default_sizes = a.num_features == GV_SINGLE_FEATURES && a.num_entries == GV_SINGLE_ENTRIES;
+    for (gv_i32 k = 0; default_sizes && k < GV_SINGLE_ENTRIES; ++k) default_sizes = a.action_choices[k] == gv_single_choices[k];
     GvTeam team = first;
     while (end - team.world >= GV_PACK) {
         const gv_i32 left = (end - team.world) / GV_PACK;

@@ -6,6 +6,8 @@
 
 #define GV_FN static __device__ __forceinline__
 #define GV_METHOD __device__ __forceinline__  // of a struct
+#define GV_INLINE GV_FN  // small functions
+#define GV_HOOK GV_INLINE  // declaration of a hook
 #define GV_FRIEND friend __device__ void  // a hook that may use private members
 #define GV_UNROLL _Pragma("unroll")
 #define GV_LOOP _Pragma("unroll 1")  // keeps a long loop body from being unrolled

@@ -8,6 +8,8 @@
 #define GV_FN static inline __attribute__((unused))
 #endif
 #define GV_METHOD inline __attribute__((always_inline))  // of a struct
+#define GV_INLINE static inline __attribute__((always_inline, unused))  // small: GvWorld stays in registers
+#define GV_HOOK GV_INLINE  // declaration of a hook
 #define GV_FRIEND friend void  // a hook that may use private members
 #define GV_UNROLL
 #define GV_LOOP

@@ -7,6 +7,8 @@
 
 #define GV_FN static inline
 #define GV_METHOD inline  // of a struct
+#define GV_INLINE GV_FN  // small functions
+#define GV_HOOK GV_INLINE  // declaration of a hook
 #define GV_FRIEND friend void  // a hook that may use private members
 #define GV_UNROLL
 #define GV_LOOP
