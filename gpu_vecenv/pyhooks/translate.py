@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from gpu_vecenv.errors import HookError
 from gpu_vecenv.pyhooks.calls import c_name
+from gpu_vecenv.pyhooks.expressions import shown
 from gpu_vecenv.pyhooks.source import HOOKS, HooksFile
 from gpu_vecenv.pyhooks.statements import Names, Results, Statements, new_region, tuple_struct, tuple_type
 from gpu_vecenv.pyhooks.values import C_TYPES, Access, Handle, Region, Scope, Value
@@ -217,7 +218,7 @@ class Translator(Statements):
             if access.where != "all":
                 continue
             if any(other.where == "own" and access.conflicts(other) for other in self.accesses):
-                name = access.field.removeprefix("scratch ")
+                name = shown(access.field)
                 self.fail(node, f"this phase writes {name!r} of its own element and reads that of others; write in one "
                                 "phase and read in "
                                 "the next")  # fmt: skip

@@ -129,6 +129,11 @@ def env_step(w):
         move, zap = me.action.indices()
         me.reward = f32(move + zap)
 """, 3, "not enough values to unpack"),
+    "a number of an action that is a choice": ("""
+def env_step(w):
+    for me in w.agents:
+        me.reward = me.action.value()
+""", 3, "the entries of this action are choices, which index() reads"),
     "a draw below 0": ("""
 def env_step(w):
     for me in w.agents:
