@@ -156,7 +156,7 @@ class Calls(Expressions):
                             "Role(shared=...) declares it")  # fmt: skip
         if not self.hook.startswith("env_observe"):
             self.fail(node, "shared() exists in env_observe only")
-        return Value(f"{base.text}.shared()", "row", member=f"shared {base.handle.group}", dtype="float32")
+        return Value(f"{base.text}.shared()", "row", member=f"row shared {base.handle.group}", dtype="float32")
 
     def _of_draw(self, node: ast.Call, base: Value, method: str, scope: Scope) -> Value:
         parts = self.arguments(node, 0, 1) if method == "uniform" else self.arguments(node, 1, 2)

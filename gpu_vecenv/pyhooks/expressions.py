@@ -125,7 +125,7 @@ class Expressions:
         elif scope.kind == "pairs":
             where = self._of_pair(memory, node, where) if writes else "all"
         if writes and where == "all":
-            name = memory.field.removeprefix("scratch ")
+            name = shown(memory.field)
             if scope.kind == "uniform":
                 self.fail(node, f"all lanes would write {name!r}; write it in a phase or under `if w.once:`")
             if group:
@@ -134,12 +134,15 @@ class Expressions:
                 self.fail(node, f"writes an element of {name!r} that may be that of another lane; in a phase over the elements, "
                                 "`for k in w.each(n)`, write element k, or write under `if w.once:`")  # fmt: skip
             self.fail(node, f"writes {name!r} of the world in a phase; write it under `if w.once:`")
+        if writes and self.hook.startswith("env_observe") and not memory.field.startswith(("row ", "scratch ")):
+            self.fail(node, f"{self.hook} writes {shown(memory.field)!r}; it writes observations and scratch only, and env_step "
+                            "what lasts")  # fmt: skip
         self.acting = self.acting or writes
         self.accesses.append(Access(writes, memory.field, where, group))
 
     def _of_pair(self, memory: Memory, node: ast.AST, where: Where) -> Where:
-        if memory.field.split(" ")[0] not in ("obs", "mask") or where != "own":
-            self.fail(node, f"writes {memory.field!r} in w.pairs(), where several lanes have the same agent; only "
+        if not memory.field.startswith("row ") or where != "own":
+            self.fail(node, f"writes {shown(memory.field)!r} in w.pairs(), where several lanes have the same agent; only "
                             "features of rows "
                             "of the first agent may be written")  # fmt: skip
         return "pair"
@@ -181,6 +184,8 @@ class Expressions:
         return f"cannot assign to {self.quoted(node)}; hooks write the state, scratch, rewards, observations and masks"
 
     def _member_place(self, node: ast.Attribute, base: Value, scope: Scope) -> Value:
+        if node.attr == "reward" and self.hook != "env_step" and not self.hook.startswith("env_observe"):
+            self.fail(node, "'reward' exists in env_step only")
         memory = self._member_memory(node, base)
         if memory.array:
             self.fail(node, f"{node.attr!r} of an agent is an array; write one of its elements")
@@ -315,6 +320,8 @@ class Expressions:
             return Value(text, "i32", natural=True, once=base.once, counts=mine and handle.group == "agents")
         if name == "in_role" and self.words.numbered(handle.group):
             return Value(text, "i32", natural=True, once=base.once, counts=mine)
+        if name in ("action", "reward") and self.hook != "env_step":
+            self.fail(node, f"{name!r} exists in env_step only")
         if name == "action" and self.words.acts(handle.group):
             return Value(text, "action", handle=handle)
         rows = self.words.rows(handle.group)
@@ -485,6 +492,11 @@ class Expressions:
             self.fail(node, f"{self.quoted(node)} is {one.type} or {NOUNS.get(two.type, two.type)}; both must have one type")
         facts: dict[str, Any] = {"static": test.static and one.static and two.static, "once": test.once or one.once or two.once}
         return Value(f"({test.text} ? {one.text} : {two.text})", one.type, natural=one.natural and two.natural, **facts)
+
+
+def shown(field: str) -> str:
+    """Return the name of memory for messages."""
+    return field.removeprefix("scratch ").removeprefix("row ")
 
 
 def _listed(names: Any) -> str:

@@ -94,12 +94,17 @@ class InterpretedAction(Action):
         prefix: of the functions of the kernel that read it.
         number: number of the agent among those of the group.
         entries: entries of the action.
+        continuous: True if they are numbers of a box, False if they are choices.
     """
 
-    def __init__(self, place: Place, prefix: str, number: int, entries: int) -> None:
+    def __init__(self, place: Place, prefix: str, number: int, entries: int, continuous: bool) -> None:
         self._place, self._prefix, self._number, self._entries = place, prefix, number, entries
+        self._continuous = continuous
 
-    def _entry(self, entry: Any) -> ctypes.c_int32:
+    def _entry(self, entry: Any, continuous: bool) -> ctypes.c_int32:
+        if continuous != self._continuous:
+            kinds = ("numbers of a box, which value() reads", "choices, which index() reads")
+            raise TypeError(f"the entries of this action are {kinds[not self._continuous]}")
         if not 0 <= entry < self._entries:
             raise IndexError(f"entry {entry} of an action, which has the entries 0 to {self._entries - 1}")
         return ctypes.c_int32(int(entry))
@@ -107,7 +112,7 @@ class InterpretedAction(Action):
     def index(self, entry: Any = 0) -> np.int32:
         """Return the choice of an entry."""
         number = ctypes.c_int32(self._number)
-        return np.int32(self._place.call(f"{self._prefix}index", ctypes.c_int32, number, self._entry(entry)))
+        return np.int32(self._place.call(f"{self._prefix}index", ctypes.c_int32, number, self._entry(entry, False)))
 
     def indices(self) -> tuple[np.int32, ...]:
         """Return the choices of all entries."""
@@ -116,7 +121,7 @@ class InterpretedAction(Action):
     def value(self, entry: Any = 0) -> np.float32:
         """Return a number of a continuous action."""
         number = ctypes.c_int32(self._number)
-        return np.float32(self._place.call(f"{self._prefix}value", ctypes.c_float, number, self._entry(entry)))
+        return np.float32(self._place.call(f"{self._prefix}value", ctypes.c_float, number, self._entry(entry, True)))
 
     def __repr__(self) -> str:
         return "<an action: index(), indices() or value()>"
@@ -289,7 +294,7 @@ class InterpretedWorld(World):
         by_role = self.layout.spec.has_role_arrays
         prefix, k = (f"{group}_", in_role) if by_role else ("", number)
         of_group = self._group(group if by_role else "")
-        places: dict[str, Any] = {"action": InterpretedAction(self.place, prefix, k, of_group.num_entries)}
+        places: dict[str, Any] = {"action": InterpretedAction(self.place, prefix, k, of_group.num_entries, of_group.continuous)}
         if self.place.obs is None:
             return places
         lengths = {"obs": of_group.num_features, "mask": of_group.num_choices, "effects": of_group.num_effects}

@@ -423,6 +423,8 @@ class Statements(Calls):
         self.fail(node, f"{self.quoted(node)} has no effect")
 
     def _end(self, node: ast.Call, name: str, scope: Scope) -> str:
+        if self.hook != "env_step":
+            self.fail(node, f"{name}() stands in env_step, which alone ends episodes")
         if scope.kind != "once" and not scope.single:
             self.fail(node, f"{name}() stands under `if w.once:`, because it is work of the world")
         argument = self.of("i32" if name == "w.truncate_at" else "bool", self.arguments(node, 1)[0], scope)
@@ -431,6 +433,8 @@ class Statements(Calls):
     def _record(self, node: ast.Call, metric: str, base: Value, scope: Scope) -> str:
         if metric not in self.words.metrics:
             self.fail(node, f"the spec has no metric {metric!r}; it has {', '.join(self.words.metrics) or 'none'}")
+        if self.hook != "env_step":
+            self.fail(node, f"w.record.{metric}() stands in env_step")
         if scope.kind != "once" and not scope.single:
             self.fail(node, f"w.record.{metric}() stands under `if w.once:`, because it is work of the world")
         return f"{base.text}.{metric}({self.text('f32', self.arguments(node, 1)[0], scope)});"

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from gpu_vecenv.errors import HookError
 from gpu_vecenv.pyhooks.calls import c_name
+from gpu_vecenv.pyhooks.expressions import shown
 from gpu_vecenv.pyhooks.source import HOOKS, HooksFile
 from gpu_vecenv.pyhooks.statements import Names, Results, Statements, new_region, tuple_struct, tuple_type
 from gpu_vecenv.pyhooks.values import C_TYPES, Access, Handle, Region, Scope, Value
@@ -17,6 +18,10 @@ from gpu_vecenv.spec.env_spec import EnvSpec
 
 PARAMETERS = {"f32": "f32", "i32": "i32", "bool": "bool", "Agent": "agent", "World": "names"}
 """Types of parameters of helpers by their annotations."""
+
+
+ROWS = "rows"
+"""Array of scratch in which ``w.pairs`` gathers rows."""
 
 
 class Helper(NamedTuple):
@@ -202,6 +207,8 @@ class Translator(Statements):
             inner.names[it] = Value(c_name(it), "agent", handle=Handle("all", ranges[-1][1]))
         else:
             inner.names[it] = Value(c_name(it), "i32", natural=True)
+        if ROWS in self.words.scratch:  # pairs gather rows there
+            self.accesses.append(Access(True, self.words.scratch[ROWS].field, "pair", ""))
         over = ", ".join(text for text, _, _ in ranges)
         return f"GV_LOOP for (auto [{c_name(me)}, {c_name(it)}] : w.pairs({over})) {{", "}", [me, it]
 
@@ -211,7 +218,7 @@ class Translator(Statements):
             if access.where != "all":
                 continue
             if any(other.where == "own" and access.conflicts(other) for other in self.accesses):
-                name = access.field.removeprefix("scratch ")
+                name = shown(access.field)
                 self.fail(node, f"this phase writes {name!r} of its own element and reads that of others; write in one "
                                 "phase and read in "
                                 "the next")  # fmt: skip

@@ -106,7 +106,7 @@ class Vocabulary:
         suffix = f" of {group}" if by_role else ""
         present = {"obs": True, "mask": bool(role.masked), "effects": bool(role.effects)}
         return {
-            name: Memory(f"{name}{suffix}", "float32" if name == "obs" else "bool", array=True, group=owner)
+            name: Memory(f"row {name}{suffix}", "float32" if name == "obs" else "bool", array=True, group=owner)
             for name, held in present.items() if held
         }  # fmt: skip
 

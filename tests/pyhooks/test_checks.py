@@ -129,6 +129,11 @@ def env_step(w):
         move, zap = me.action.indices()
         me.reward = f32(move + zap)
 """, 3, "not enough values to unpack"),
+    "a number of an action that is a choice": ("""
+def env_step(w):
+    for me in w.agents:
+        me.reward = me.action.value()
+""", 3, "the entries of this action are choices, which index() reads"),
     "a draw below 0": ("""
 def env_step(w):
     for me in w.agents:
@@ -262,6 +267,27 @@ def test_breakpoint_calls_the_debugger_in_the_hook(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "breakpointhook", lambda: stopped.append(sys._getframe(1).f_lineno - FIRST))
     env.step(ACTIONS[:1])
     assert stopped == [4, 4, 4]
+
+
+def test_a_look_at_all_agents_in_a_debugger_leaves_no_trace(tmp_path, monkeypatch):
+    env = ledger("""
+def env_step(w):
+    for me in w.agents:
+        breakpoint()
+        me.gold = 1
+    for me in w.agents:
+        me.reward = f32(me.gold)
+""", tmp_path, num_worlds=1)  # fmt: skip
+    env.reset(seed=0)
+    looked = []
+
+    def look():
+        frame = sys._getframe(1)
+        looked.append(eval("[it.gold for it in w.agents]", frame.f_globals, {"w": frame.f_locals["w"]}))
+
+    monkeypatch.setattr(sys, "breakpointhook", look)
+    env.step(ACTIONS[:1])
+    assert [len(seen) for seen in looked] == [3, 3, 3]
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))], ids=["copy", "pickle"])

@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,12 +13,13 @@ from gpu_vecenv.backend.programs import program_options
 from gpu_vecenv.backend.source import kernel_source
 from gpu_vecenv.errors import CompileError
 from gpu_vecenv.pyhooks.translate import translate, translator_of
+from gpu_vecenv.spec.fields import Scratch
 from gpu_vecenv.spec.layout import Layout
 from gpu_vecenv.train.fused.tile_plan import Sizes, rollout_program
 from tests.kernels.nvrtc import compile_ptx, compile_text, kernel_reports
 from tests.kernels.test_ptx import ARCHITECTURES, inexact_instructions
 from tests.pyhooks.cases import PORTS, port_of, spec_in_cpp
-from tests.pyhooks.ledger import spec_of_text, text_with
+from tests.pyhooks.ledger import FIRST, spec_of_text, text_with
 
 BARRIERS = {
     "WarpCartPole-v1": [],
@@ -52,6 +54,121 @@ def test_barriers_stand_where_a_lane_needs_the_results_of_another(name):
     assert len(starts) == len(BARRIERS[name])
     for (hook, start), (expected, begins) in zip(starts, BARRIERS[name], strict=True):
         assert hook == expected and start.strip().startswith(begins)
+
+
+PLACED = {
+    "own elements in two phases": ("""
+    for me in w.agents:
+        me.gold = 1
+    for me in w.agents:
+        me.reward = f32(me.gold)
+""", []),
+    "an array by the numbers of its agents": ("""
+    for me in w.agents:
+        w.scratch.sums[me.index] = 1.0
+    for k in w.each(w.agents.count()):
+        w.scratch.sums[k] += 1.0
+    for me in w.agents:
+        me.reward = w.scratch.sums[me.index]
+""", []),
+    "the same lane twice": ("""
+    if w.once:
+        w.state.pot = 1
+    if w.once:
+        w.state.pot += 1
+""", []),
+    "different memory": ("""
+    for me in w.agents:
+        me.gold = 1
+    if w.once:
+        w.state.pot = w.state.cells[0]
+""", []),
+    "a number of the world in a phase": ("""
+    if w.once:
+        w.state.pot = 1
+    for me in w.agents:
+        me.gold = w.state.pot
+""", [4]),
+    "a number of the world that a phase has read": ("""
+    for me in w.agents:
+        me.gold = w.state.pot
+    if w.once:
+        w.state.pot = 1
+""", [4]),
+    "others that a phase has read": ("""
+    for me in w.agents:
+        me.reward = f32(w.agents[0].gold)
+    for me in w.agents:
+        me.gold = 1
+""", [4]),
+    "a role, and all agents": ("""
+    for me in w.role.owner:
+        me.gold = 1
+    for me in w.agents:
+        me.gold += 1
+""", [4]),
+    "a local of all lanes": ("""
+    for me in w.agents:
+        me.gold = 1
+    first = w.agents[0].gold
+""", [4]),
+    "a sum waits by itself": ("""
+    for me in w.agents:
+        me.gold = 1
+    total = w.sum(w.agents, lambda it: f32(it.gold))
+    for me in w.agents:
+        me.gold = i32(total)
+""", []),
+    "a count of others": ("""
+    for me in w.agents:
+        me.gold = 1
+    rich = w.count(w.agents, lambda it: w.agents[0].gold > 0)
+""", [4]),
+    "a branch of all worlds": ("""
+    for me in w.agents:
+        me.gold = 1
+    if w.params.num_owners > 2:
+        if w.once:
+            w.state.pot = w.agents[0].gold
+    if w.once:
+        w.state.pot += w.agents[1].gold
+""", [5, 7]),
+    "a second barrier is not needed": ("""
+    for me in w.agents:
+        me.gold = 1
+    if w.once:
+        w.state.pot = w.agents[0].gold
+    if w.once:
+        w.state.pot = w.agents[1].gold
+""", [4]),
+}  # fmt: skip
+"""Bodies of `env_step`, and the lines before which barriers are placed, counted from the line of `def` on."""
+
+
+@pytest.mark.parametrize("case", PLACED)
+def test_where_barriers_are_placed(case, tmp_path):
+    body, lines = PLACED[case]
+    text = text_with(f"\ndef env_step(w):{body}")
+    spec = spec_of_text(text, tmp_path)
+    placed = translator_of(spec, spec.kernel, text).barriers
+    assert [(hook, number - FIRST) for hook, number in placed] == [("env_step", line) for line in lines]
+
+
+@pytest.mark.parametrize("rows", [False, True])
+def test_pairs_that_gather_rows_in_turn_have_a_barrier_between(rows, tmp_path):
+    """Rows of two roles are different memory, but both are gathered in one array of scratch."""
+    spec = port_of(spec_in_cpp("Pot-v0"))
+    spec = replace(spec, scratch=(Scratch("rows", "float32", lambda params: 100, align=4),) if rows else None)
+    text = spec.kernel.read_text()
+    observe = """
+def env_observe(w):
+    for me, it in w.pairs(w.role.player, w.each(1)):
+        me.obs[it] = f32(me.purse)
+    for me, it in w.pairs(w.role.judge, w.each(1)):
+        me.obs[it] = f32(w.state.pot)
+"""
+    translator = translator_of(spec, tmp_path / "hooks.py", text.partition("\ndef env_observe")[0] + observe)
+    assert [hook for hook, _ in translator.barriers].count("env_observe") == rows
 
 
 def test_a_hook_is_translated_line_by_line(tmp_path):
