@@ -58,14 +58,16 @@ def test_cupy_is_not_required_without_a_gpu(installed):
 
 
 @pytest.mark.parametrize(("driver", "extra"), [(CUDA13, "cuda13"), (CUDA12, "cuda12")])
-def test_a_missing_cupy_is_reported_with_its_extra(installed, driver, extra):
+def test_a_missing_cupy_is_reported_with_its_extra(installed, monkeypatch, driver, extra):
+    monkeypatch.setattr("torch.version.cuda", None)  # a build for CUDA 12 would decide, too
     installed()
     (check,) = doctor.check_cupy(driver)
     assert check.ok is False and check.detail == "not installed"
     assert check.remedy == f'pip install "gpu-vecenv[{extra}]"'
 
 
-def test_two_cupy_wheels_are_reported(installed):
+def test_two_cupy_wheels_are_reported(installed, monkeypatch):
+    monkeypatch.setattr("torch.version.cuda", None)
     installed(cupy_cuda12x="14.2.0", cupy_cuda13x="14.2.0")
     (check,) = doctor.check_cupy(CUDA13)
     assert check.ok is False

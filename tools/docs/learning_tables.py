@@ -165,6 +165,12 @@ def pqn_block() -> str:
     return joined(INTERVALS if rows else "", returns(rows), matches(rows), shown if rows else "", command)
 
 
+def ppo_block() -> str:
+    """Return the block of PPO with the presets."""
+    rows = results_of("learning", "envs")
+    return joined(returns(rows), matches(rows), sources(rows.values(), "python benchmarks/learning.py"))
+
+
 def memory_block() -> str:
     """Return the block of networks with a memory."""
     rows, lines = results_of("memory", "envs"), []
@@ -208,6 +214,7 @@ def shown_interval(numbers: Sequence[float | None] | None) -> str:
 
 MEMORY, CRITIC = DOCS / "learn" / "memory.md", DOCS / "learn" / "central-critic.md"
 BLOCKS: dict[Path, Callable[[], str]] = {
+    DOCS / "ppo-details.md": ppo_block,
     DOCS / "algorithms" / "pqn.md": pqn_block,
     **{DOCS / "algorithms" / f"{name}.md": (lambda name=name: off_policy_block(name)) for name in off_policy_sb3.NOISE},
     MEMORY: memory_block,
