@@ -227,8 +227,8 @@ def test_what_cannot_be_exported_raises_an_error_and_leaves_the_file(tmp_path):
     path.write_bytes(b"earlier")
     with pytest.raises(ConfigError, match="expected a network that torch can export, got"):
         write_policy(policy_of(ACTIONS[0], module=Reader()), path)
-    with pytest.raises(ConfigError, match=r"ends with \.pt2 or \.onnx, got .*policy\.pt"):
-        write_policy(policy_of(ACTIONS[0]), tmp_path / "policy.pt")
+    with pytest.raises(ConfigError, match=r"ends with \.pt2, \.onnx or \.pt, got .*policy\.pth"):
+        write_policy(policy_of(ACTIONS[0]), tmp_path / "policy.pth")
     with pytest.raises(ConfigError, match="expected a policy with a network, got RandomPolicy"):
         write_policy(RandomPolicy(group()), path)
     assert path.read_bytes() == b"earlier"
@@ -254,7 +254,7 @@ def test_the_command_exports_a_policy_of_a_run(run, tmp_path, capsys):
     checkpoint, policy = run
     path = tmp_path / "runner.pt2"
     assert main(["export", str(checkpoint), str(path), "--policy", "runner"]) == 0
-    assert capsys.readouterr().out == f"policy: {path}\n"
+    assert capsys.readouterr().out.startswith(f"policy: {path}\nrunner.pt2 takes obs (B, ...) and returns action, logits")
     obs = torch.rand(9, NUM_FEATURES)
     action, logits = torch.export.load(path).module()(obs)
     torch.testing.assert_close(logits, torch.cat([x.log_softmax(-1) for x in policy.outputs(obs).split([3, 3], -1)], -1))

@@ -57,7 +57,7 @@ def test_numbers_of_iterations_are_checked(config, iterations):
 
 @pytest.mark.parametrize("use", [evaluate, lambda target: next(play(target))])
 def test_targets_that_are_no_files_are_refused_by_name(use):
-    with pytest.raises(ConfigError, match="^target: expected a checkpoint file, the folder of a run or a TrainConfig, got 5"):
+    with pytest.raises(ConfigError, match="^target: expected a checkpoint file, the folder of a run, a TrainConfig or None, got 5"):
         use(5)
 
 
@@ -206,8 +206,8 @@ def test_an_error_closes_the_env(config, tmp_path, monkeypatch):
     calls = [
         lambda: Trainer(dataclasses.replace(config, policy_map=wrong), quiet=True),
         lambda: Trainer(dataclasses.replace(config, load_policies={"catcher": str(tmp_path / "none.pt")})),
-        lambda: evaluate(config, policy_map=wrong),
-        lambda: next(play(config, policy_map=wrong)),
+        lambda: evaluate(config, policy_map={"nobody": "random"}),
+        lambda: next(play(config, policy_map={"nobody": "random"})),
     ]
     for count, call in enumerate(calls, start=1):
         with pytest.raises((PolicyMapError, CheckpointError)):
