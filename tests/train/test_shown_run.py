@@ -9,6 +9,7 @@ from gpu_vecenv import write_video
 from gpu_vecenv.train import MetricsError, Run, TrainConfig, Trainer
 from gpu_vecenv.train.run_folder.matches import Match, Matches, RoleFacts, save_matches
 from gpu_vecenv.train.run_folder.metrics import metrics_line
+from gpu_vecenv.train.run_folder.plot import look_of
 
 LINES = [
     {"iteration": 1, "steps": 100, "return/a": float("nan"), "recent_return/a": float("nan")},
@@ -68,3 +69,11 @@ def test_a_trained_run_is_shown(tmp_path):
     Trainer(TrainConfig("WarpCartPole-v1", 8, total_steps=512, device="cpu", out=str(tmp_path)), quiet=True).train()
     run = Run(tmp_path)
     assert run.metrics[-1]["steps"] == 512 and cells(run._repr_html_())[3] == "agent"
+
+
+def test_a_policy_has_one_colour_and_style_in_every_panel_and_the_colour_of_its_role_in_videos():
+    policies = ["tagger", "runner", "judge"]
+    looks = {name: look_of(f"{metric}/{name}", policies) for name in policies for metric in ("return", "entropy")}
+    assert looks["tagger"]["color"] == "#d55e00" and looks["runner"]["color"] == "#0072b2"  # orange and blue
+    assert len({look["color"] for look in looks.values()}) == len({str(look["linestyle"]) for look in looks.values()}) == 3
+    assert look_of("steps_per_second", policies) == looks["tagger"]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gpu_vecenv.atomic_file import atomic_file
+from gpu_vecenv.render.style import LIGHT
 from gpu_vecenv.train.config import CONFIG_FILE, TrainConfig
 from gpu_vecenv.train.errors import ConfigError, MetricsError
 from gpu_vecenv.train.run_folder.intervals import mean_curve
@@ -33,6 +34,14 @@ _WIDTH, _RETURN_HEIGHT, _SMALL_HEIGHT = 13.0, 4.2, 2.2
 
 _MOST_MARKED = 60
 """Most points of a curve that are marked."""
+
+BLUE = (0, 114, 178)
+"""The blue of Okabe and Ito; the sky of videos is too light for thin lines on white."""
+
+COLOURS = tuple(f"#{red:02x}{green:02x}{blue:02x}" for red, green, blue in (LIGHT.vermilion, BLUE, LIGHT.green, LIGHT.mark))
+STYLES = ("-", (0, (6, 1.5)), (0, (4, 1, 1, 1)), (0, (1, 1)))
+"""Colours and styles of the curves of policies, in the order of the env, as roles have them in videos: taggers orange, runners
+blue."""
 
 MAX_POLICIES = 24
 """Largest number of policies that are drawn."""
@@ -84,9 +93,10 @@ def plot_curves(run: str | Path, path: str | Path | None = None) -> Path:
     figure, panels = _figure(names)
     figure.suptitle(_title(run, len(runs)), parse_math=False)
     matches = _matches(run) if len(runs) == 1 else None
+    policies = [name.removeprefix("return/") for name in names if name.startswith("return/")]
     for panel in panels:
         shown = [panel.prefix] if panel.prefix in names else [name for name in names if name.startswith(panel.prefix)]
-        _draw_curves(panel, runs, shown)
+        _draw_curves(panel, runs, shown, policies)
         if matches is not None:
             _draw_random_play(panel, matches)
         _finish(panel, runs, len(shown))
@@ -143,8 +153,15 @@ def _figure(names: Sequence[str]) -> tuple[Any, list[_Panel]]:
     return figure, panels
 
 
-def _draw_curves(panel: _Panel, runs: Sequence[Lines], names: Sequence[str]) -> None:
-    """Draw the metrics with these names: the curve of one run, or the mean of several."""
+def _draw_curves(panel: _Panel, runs: Sequence[Lines], names: Sequence[str], policies: Sequence[str]) -> None:
+    """Draw the metrics with these names: the curve of one run, or the mean of several.
+
+    Args:
+        panel: axes to draw on.
+        runs: metrics of each run.
+        names: names of the metrics.
+        policies: all policies, in the order of the env, whose colours are the same in every panel.
+    """
     for name in names[:MAX_POLICIES]:
         curves = [curve for lines in runs if (curve := _curve(lines, name))[0]]
         text = "in training" if panel.of_returns else name.removeprefix(panel.prefix)
@@ -152,9 +169,10 @@ def _draw_curves(panel: _Panel, runs: Sequence[Lines], names: Sequence[str]) -> 
             text = "not recorded yet" if panel.of_episodes else "no episode has ended yet"
             panel.axes.text(0.5, 0.5, text, ha="center", transform=panel.axes.transAxes)
         elif len(runs) == 1:
-            _draw(panel.axes, *curves[0], text)
+            _draw(panel.axes, *curves[0], text, look_of(name, policies))
         else:
-            _draw_mean(panel.axes, curves, text, each=len(names) == 1 and len(runs) <= MAX_LINES)
+            each = len(names) == 1 and len(runs) <= MAX_LINES
+            _draw_mean(panel.axes, curves, text, look_of(name, policies), each)
 
 
 def _draw_random_play(panel: _Panel, matches: Matches) -> None:
@@ -248,19 +266,26 @@ def _curve(lines: Lines, name: str) -> Curve:
     return tuple(x or 0.0 for x, _ in points), tuple(y for _, y in points)
 
 
-def _draw(axes: Any, steps: Sequence[float], values: Sequence[float], label: str) -> None:
+def look_of(name: str, policies: Sequence[str]) -> dict[str, Any]:
+    """Return colour and style of a curve, those of the policy that its name ends with; the first ones for other metrics."""
+    policy = name.partition("/")[2]
+    number = policies.index(policy) if policy in policies else 0
+    return {"color": COLOURS[number % len(COLOURS)], "linestyle": STYLES[number % len(STYLES)]}
+
+
+def _draw(axes: Any, steps: Sequence[float], values: Sequence[float], label: str, look: Mapping[str, Any]) -> None:
     """Draw the raw curve faintly and its running mean, over a twentieth of the run, on top."""
     marker = "." if len(steps) <= _MOST_MARKED else ""
-    (line,) = axes.plot(steps, values, linewidth=0.8, alpha=0.35, marker=marker)
+    axes.plot(steps, values, linewidth=0.8, alpha=0.35, marker=marker, color=look["color"])
     width = max(1, len(values) // 20)
     means = [sum(values[max(0, i + 1 - width) : i + 1]) / min(i + 1, width) for i in range(len(values))]
-    axes.plot(steps, means, linewidth=1.8, color=line.get_color(), label=label)
+    axes.plot(steps, means, linewidth=1.8, label=label, **look)
 
 
-def _draw_mean(axes: Any, curves: Sequence[Curve], label: str, each: bool) -> None:
+def _draw_mean(axes: Any, curves: Sequence[Curve], label: str, look: Mapping[str, Any], each: bool) -> None:
     """Draw the mean of curves and its interval; with ``each``, the curves faintly behind it."""
     curve = mean_curve(curves)
-    (line,) = axes.plot(curve.x, curve.mean, linewidth=1.8, label=label)
-    axes.fill_between(curve.x, curve.mean - curve.half, curve.mean + curve.half, color=line.get_color(), alpha=0.25, linewidth=0)
+    axes.plot(curve.x, curve.mean, linewidth=1.8, label=label, **look)
+    axes.fill_between(curve.x, curve.mean - curve.half, curve.mean + curve.half, color=look["color"], alpha=0.25, linewidth=0)
     for steps, values in curves if each else ():
-        axes.plot(steps, values, linewidth=0.5, alpha=0.3, color=line.get_color())
+        axes.plot(steps, values, linewidth=0.5, alpha=0.3, color=look["color"])
