@@ -124,25 +124,25 @@ class CudaBackend:
             return Report(first.num_regs, first.local_size_bytes)
 
         limit = None
-        if self._layout.requested_registers is None:
-            blocks = self._blocks[module]
-            limit = choose_limit(report, blocks.lanes * blocks.teams)
-        else:
-            report(None)
-        compiled, kernels = compiled_by_limit[limit]
-        self._kernels |= {name: kernel.kernel.ptr for name, kernel in kernels.items()}
+        with self._torch.cuda.device(self._index):  # CuPy gives handles and numbers of the current device
+            if self._layout.requested_registers is None:
+                blocks = self._blocks[module]
+                limit = choose_limit(report, blocks.lanes * blocks.teams)
+            else:
+                report(None)
+            compiled, kernels = compiled_by_limit[limit]
+            self._kernels |= {name: kernel.kernel.ptr for name, kernel in kernels.items()}
         self._modules.append(compiled)
 
     def _compiled(self, module: int, limit: int | None) -> tuple[Any, dict[str, Any]]:
-        """One of ``MODULES`` with a limit of registers, and its kernels by name."""
+        """One of ``MODULES`` with a limit of registers, and its kernels by name, for the current device."""
         spec, cupy = self._layout.spec, self._cupy
         options = compile_options(self._layout, module, self._blocks[module], limit)
-        with self._torch.cuda.device(self._index):
-            compiled = raw_module(cupy, kernel_source(spec), options)
-            try:
-                return compiled, {name: compiled.get_function(name) for name in MODULES[module]}
-            except cupy.cuda.compiler.CompileException as error:
-                raise CompileError(f"{spec.name}: NVRTC failed:\n{error}") from error
+        compiled = raw_module(cupy, kernel_source(spec), options)
+        try:
+            return compiled, {name: compiled.get_function(name) for name in MODULES[module]}
+        except cupy.cuda.compiler.CompileException as error:
+            raise CompileError(f"{spec.name}: NVRTC failed:\n{error}") from error
 
     def launch(self, name: str, args: np.ndarray, num_worlds: int) -> None:
         """Queue a kernel over all worlds on the caller's current stream. The struct is copied before this returns."""
