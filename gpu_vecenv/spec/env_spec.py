@@ -97,9 +97,7 @@ class EnvSpec:
     """
 
     def __post_init__(self) -> None:
-        lists_as_tuples(self, *PARTS)
-        if isinstance(self.scratch, list):
-            lists_as_tuples(self, "scratch")
+        lists_as_tuples(self, *PARTS, "scratch")
         check_declarations(self)
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:

@@ -46,8 +46,7 @@ def world_header(spec: EnvSpec) -> str:
     lines += _memory() + _agent(spec, None)
     for role in spec.roles if spec.has_role_arrays else ():
         lines += _agent(spec, role)
-    for role in (None, *spec.roles):
-        lines += _range(spec, role)
+    lines += [line for of in (None, *spec.roles) for line in _range(spec, of)]
     lines += ["struct GvWorldRoles {", *(f"    GvAgents_{role.name} {role.name};" for role in _named_roles(spec)), "};", ""]
     return "\n".join([*lines, *_record(spec), *_world(spec), '#include "world_hooks.h"', ""])
 
