@@ -30,12 +30,12 @@ struct GvEach {
 
 // Row of observations: `me.obs[3] = x`, or the whole row, `me.obs = {x, y}`. Rows by role have a table in memory and are written in
 // vectors if its address allows them.
-struct GvRow {
+struct GvObsRow {
     float* at;
     const float* table;
-    GV_METHOD GvRow(float* at, const float* table = nullptr) : at(at), table(table) {}
-    GV_METHOD GvRow(const GvRow& other) : at(other.at), table(other.table) {}
-    GvRow& operator=(const GvRow&) = delete;  // would neither copy numbers nor fail
+    GV_METHOD GvObsRow(float* at, const float* table = nullptr) : at(at), table(table) {}
+    GV_METHOD GvObsRow(const GvObsRow& other) : at(other.at), table(other.table) {}
+    GvObsRow& operator=(const GvObsRow&) = delete;  // would neither copy numbers nor fail
     GV_METHOD float& operator[](gv_i32 feature) const { return at[feature]; }
     template <gv_i32 n>
     GV_METHOD void operator=(const float (&values)[n]) const {
@@ -47,12 +47,6 @@ struct GvRow {
 #endif
         gv_write_row<n>(at, values);
     }
-};
-
-// First row of one role of a world, or of all agents, in memory or where rows are gathered; `count` rows follow one another.
-struct GvRowBlock {
-    float* first;
-    gv_i32 count;
 };
 
 // Room that scratch needs for gathered rows, besides the rows: those of each role keep their distance from a 16-byte boundary.
@@ -167,6 +161,6 @@ struct GvWorldCalls {
     // Several sums at once, each with the bits of sum(): `const auto [food, wood] = w.sum(w.agents, f, g).value`.
     template <class Range, class... Values>
     GV_METHOD GvVec<float, sizeof...(Values)> sum(const Range& range, Values... values) const {
-        return gv_sums(team, range.count(), [&](gv_i32 k) { return GvVec<float, sizeof...(Values)>{values(range[k])...}; });
+        return gv_sum_each(team, range.count(), [&](gv_i32 k) { return GvVec<float, sizeof...(Values)>{values(range[k])...}; });
     }
 };

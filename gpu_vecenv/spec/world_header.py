@@ -206,13 +206,13 @@ def _agent(spec: EnvSpec, role: Role | None) -> list[str]:
     kind = role or spec.roles[0]
     if alike:
         members.append(("GvAgentAction", "action", "{in.a, counts}, row"))
-        hidden.append(("GvRow", "obs", "obs"))
+        hidden.append(("GvObsRow", "obs", "obs"))
         hidden += [("gv_u8*", "mask", "in.obs.mask + row * gv_num_choices(in.a)")] if kind.masked else []
         hidden += [("gv_u8*", "effects", "in.obs.effects + row * gv_num_effects(in.a)")] if kind.effects else []
     elif role is not None:
         r, place = role.name, "in.team.world, in_role"
         members.append((f"GvAgentAction_{r}", "action", f"{{in.a, counts}}, gv_{r}_action(in.a, {place})"))
-        hidden.append(("GvRow", "obs", f"obs, gv_{r}_obs(in.a, in.obs, 0, 0)"))
+        hidden.append(("GvObsRow", "obs", f"obs, gv_{r}_obs(in.a, in.obs, 0, 0)"))
         hidden += [("gv_u8*", "mask", f"gv_{r}_mask(in.a, in.obs, {place})")] if role.masked else []
         hidden += [("gv_u8*", "effects", f"gv_{r}_effects(in.a, in.obs, {place})")] if role.effects else []
     name = "GvAgent" if role is None else f"GvAgent_{role.name}"
@@ -259,7 +259,7 @@ def _range(spec: EnvSpec, role: Role | None) -> list[str]:
         lines += [
             " private:  // what all agents of the role observe alike",
             *OBSERVERS,
-            f"    GV_METHOD GvRow shared() const {{ return GvRow(gv_{r}shared(in.a, in.obs, in.team.world)); }}",
+            f"    GV_METHOD GvObsRow shared() const {{ return GvObsRow(gv_{r}shared(in.a, in.obs, in.team.world)); }}",
         ]
     return [*lines, "};", ""]
 

@@ -31,7 +31,7 @@ GV_FN void env_step(GvWorld& w) {
 }
 
 // In some steps one choice is forbidden, in some all are. With `shut` both entries have masks, which allow one choice in most steps.
-GV_FN void arena_observe(const GvWorld& w, const GvRow& row, gv_u8* mask, int i) {
+GV_FN void arena_observe(const GvWorld& w, const GvObsRow& row, gv_u8* mask, int i) {
     row[0] = w.state.place[i];
     row[1] = (float)i;
     const bool free = w.params.shut == 0 || (w.t + i) % 4 == 0;

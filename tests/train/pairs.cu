@@ -15,7 +15,7 @@ GV_FN void env_step(GvWorld& w) {
     if (w.once) w.truncate_at(w.params.max_episode_steps);
 }
 
-GV_FN void pairs_observe(const GvRow& row, gv_u8* mask, int i, int right) {
+GV_FN void pairs_observe(const GvObsRow& row, gv_u8* mask, int i, int right) {
     row[0] = (float)i;
     row[1] = 1.0f;
     for (int choice = 0; choice < 3; ++choice) mask[choice] = choice != (right + 1) % 3;

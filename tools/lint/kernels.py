@@ -35,7 +35,7 @@ DOUBLES = {
 DOUBLE_MARK = r"^// double: \S.*\n(?://.*\n)*(?=GV_(?:FN|INLINE)\b)"
 """Comment that allows doubles in the function below it."""
 
-BARRIERS = ("gv_barrier", "gv_sum", "gv_sums", "gv_count", "gv_any", r"w\.(?:barrier|sum|count|any|pairs)")
+BARRIERS = ("gv_barrier", "gv_sum", "gv_sum_each", "gv_count", "gv_any", r"w\.(?:barrier|sum|count|any|pairs)")
 
 SOME_LANES = (
     r"\bGV_FOR\s*\([^;{]*?,[^;{]*?\)\s*(?=[{\w])|\bGV_ONCE\b\s*|\bif \(w\.once\)\s*"

@@ -1,4 +1,4 @@
-// Sums, counts and votes of a team. gv_sum, gv_sums, gv_count and gv_any contain barriers.
+// Sums, counts and votes of a team. gv_sum, gv_sum_each, gv_count and gv_any contain barriers.
 #pragma once
 #include "target/target.h"
 
@@ -31,7 +31,7 @@ GV_INLINE float gv_sum(const GvLanes& team, gv_i32 n, Value value) {
 // Several sums at once: those of the vectors values(0) .. values(n - 1), each with the bits of gv_sum. Between two barriers as many are
 // added as the 32 partial sums have room for.
 template <class Values>
-GV_INLINE auto gv_sums(const GvLanes& team, gv_i32 n, Values values) {
+GV_INLINE auto gv_sum_each(const GvLanes& team, gv_i32 n, Values values) {
     decltype(values(0)) sums = {};
     constexpr gv_i32 count = sizeof(sums.value) / sizeof(float);
     const gv_i32 parts = n < 1 ? 1 : n < 32 ? n : 32, at_once = 32 / parts;
