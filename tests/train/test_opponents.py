@@ -88,8 +88,9 @@ def test_policies_of_other_algorithms_play_too(runs):
 
 
 def test_episode_returns_and_intervals_are_those_of_all_seeds(runs):
-    together = evaluate(runs / "a", 3, {"tagger": "chase"}, seeds=3, seed=5, device="cpu")
-    apart = [evaluate(runs / "a", 3, {"tagger": "chase"}, seed=seed, device="cpu") for seed in (5, 6, 7)]
+    options = {"policy_map": {"tagger": "chase"}, "device": "cpu", "env_kwargs": {**GAME, "tagging_distance": 0.3}}
+    together = evaluate(runs / "a", 3, seeds=3, seed=5, **options)
+    apart = [evaluate(runs / "a", 3, seed=seed, **options) for seed in (5, 6, 7)]
     returns = torch.tensor([x for each in apart for x in each.episode_returns["runner"]], dtype=torch.float64)
     assert together.episodes == 9 and together.episode_returns["runner"] == returns.tolist()
     assert together.mean_return["runner"] == pytest.approx(returns.mean().item())
