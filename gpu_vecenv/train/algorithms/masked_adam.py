@@ -9,13 +9,23 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from gpu_vecenv.backend.private import fused_adam, norms
+from gpu_vecenv.backend.private import fused_adam, norms, run_backward
 from gpu_vecenv.train.algorithms.adam_step import AdamStep
 from gpu_vecenv.train.errors import CheckpointError
 
-FUSED_ADAM, NORMS = fused_adam(), norms()
+RUN_BACKWARD, FUSED_ADAM, NORMS = run_backward(), fused_adam(), norms()
 BETAS = (0.9, 0.999)
 """Decay of the first and the second moment in one step."""
+
+
+def make_context_of_autograd(device: torch.device) -> None:
+    """Let the thread in which autograd works for a GPU launch a kernel, which makes its CUDA context.
+
+    A product of matrices makes it as well, but torch warns of it.
+    """
+    if device.type == "cuda":
+        x = torch.zeros(1, device=device, requires_grad=True)
+        RUN_BACKWARD((x * x,), (torch.zeros_like(x),))
 
 
 def gradient_scale(device: torch.device) -> float:
@@ -59,6 +69,7 @@ class MaskedAdam:
         self.parameters = list(parameters)
         self.max_grad_norm, self.eps = max_grad_norm, eps
         device = self.parameters[0].device
+        make_context_of_autograd(device)
         self.rate, self.left_out, self.scale = (torch.zeros((), dtype=torch.float32, device=device) for _ in range(3))
         self._state: dict[int, dict[str, Tensor]] = {}
         self._trained: list[int] = []
