@@ -249,7 +249,6 @@ RUNS = {
         dataclasses.replace(arena("observations"), policy_map={"red[0:2]": "two", "red[2:3]": "one", "blue": "random"}),
         ("two", "one"),
     ),
-    "one agent": (dataclasses.replace(ARENA, env_id="WarpPendulum-v1"), ("agent",)),
 }  # fmt: skip
 """Options, and policies whose critics read the world."""
 

@@ -45,7 +45,7 @@ def runs(tmp_path_factory):
 
 def still(obs):
     """Actions of index 0: no change of acceleration, no turn."""
-    return torch.zeros(*obs.shape[:2], 2, dtype=torch.int64)
+    return torch.zeros(*obs.shape[:2], 2, dtype=torch.int64, device=obs.device)
 
 
 def test_text_names_a_policy_of_a_run(tmp_path):

@@ -57,7 +57,8 @@ def test_numbers_of_iterations_are_checked(config, iterations):
 
 @pytest.mark.parametrize("use", [evaluate, lambda target: next(play(target))])
 def test_targets_that_are_no_files_are_refused_by_name(use):
-    with pytest.raises(ConfigError, match="^target: expected a checkpoint file, the folder of a run, a TrainConfig or None, got 5"):
+    expected = "^target: expected a checkpoint file, the folder of a run, a TrainConfig or None, got 5"
+    with pytest.raises(ConfigError, match=expected):
         use(5)
 
 
