@@ -11,7 +11,7 @@ from gpu_vecenv.cli.many import train_seeds
 from gpu_vecenv.errors import DeviceError
 from gpu_vecenv.train import AutoSizes, ConfigError, TrainConfig, Trainer, load_checkpoint, resume_many, train_many
 from gpu_vecenv.train.run_folder.runs import run_folders
-from gpu_vecenv.train.runner import many, one_of_many, size_trials, waiting
+from gpu_vecenv.train.runner import many, size_trials, streams, waiting
 from gpu_vecenv.train.runner.waiting import Waiting, spread
 
 two_gpus = pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
@@ -34,7 +34,7 @@ def named_devices(monkeypatch):
 
     monkeypatch.setattr(many, "Trainer", OnCpu)
     monkeypatch.setattr(waiting, "choose_device", str)
-    monkeypatch.setattr(one_of_many, "choose_device", lambda device: "cpu")
+    monkeypatch.setattr(streams, "choose_device", lambda device: "cpu")
     return trained
 
 

@@ -200,7 +200,7 @@ class RunPolicy:
         if len(self._numbers) > 1 or count % self._agents:
             raise ConfigError(f"agent: expected the number of each row's agent, as the policy {self.name!r} reads it, got None")
         first = next(iter(self._numbers.values()))
-        return first + torch.arange(count, device=self.device) % self._agents
+        return first + torch.arange(count, dtype=torch.int64, device=self.device) % self._agents
 
 
 def _require_shape(tensor: Tensor, shape: tuple[int, ...], name: str) -> None:

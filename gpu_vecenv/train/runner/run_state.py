@@ -307,7 +307,9 @@ class RunState:
     def _changes(self) -> dict[str, Any]:
         """Return what a run changed in its env: parameters, and the name of the function that changes rewards."""
         params = self.collector.env.changed_params
-        as_plain = {name: torch.as_tensor(value) if isinstance(value, np.ndarray) else value for name, value in params.items()}
+        as_plain = {
+            name: torch.as_tensor(value, device="cpu") if isinstance(value, np.ndarray) else value for name, value in params.items()
+        }
         return {
             **({"params": as_plain} if params else {}),
             **({} if self.reward is None else {"reward": getattr(self.reward, "__name__", type(self.reward).__name__)}),
