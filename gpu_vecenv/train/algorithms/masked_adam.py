@@ -24,7 +24,7 @@ def make_context_of_autograd(device: torch.device) -> None:
     A product of matrices makes it as well, but torch warns of it.
     """
     if device.type == "cuda":
-        x = torch.zeros(1, device=device, requires_grad=True)
+        x = torch.zeros(1, dtype=torch.float32, device=device, requires_grad=True)
         RUN_BACKWARD((x * x,), (torch.zeros_like(x),))
 
 

@@ -204,7 +204,7 @@ def _torchscript(program: _Program, inputs: dict[str, Tensor]) -> bytes:
         warnings.simplefilter("ignore")  # torch says that TorchScript is in maintenance, and that shapes become constants
         traced = torch.jit.trace(program.eval(), example_kwarg_inputs=inputs, check_trace=False)
         for count in (1, 3):
-            resized = {name: x[torch.arange(count, device="cpu") % len(x)] for name, x in inputs.items()}
+            resized = {name: x[torch.arange(count, dtype=torch.int64, device="cpu") % len(x)] for name, x in inputs.items()}
             for got, expected in zip(traced(**resized), program(**resized), strict=True):
                 if got.shape != expected.shape or not torch.equal(got, expected):
                     raise RuntimeError(f"the traced program gives other results for {count} samples")

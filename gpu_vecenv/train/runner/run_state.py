@@ -308,7 +308,8 @@ class RunState:
         """Return what a run changed in its env: parameters, and the name of the function that changes rewards."""
         params = self.collector.env.changed_params
         as_plain = {
-            name: torch.as_tensor(value, device="cpu") if isinstance(value, np.ndarray) else value for name, value in params.items()
+            name: torch.as_tensor(value, device="cpu") if isinstance(value, np.ndarray) else value
+            for name, value in params.items()
         }
         return {
             **({"params": as_plain} if params else {}),
