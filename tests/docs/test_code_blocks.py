@@ -100,12 +100,15 @@ def test_quick_start_is_two_commands_for_a_fresh_clone():
     assert check.endswith("&& pytest -n 2")
 
 
-@pytest.fixture(params=["walk.cu", "walk_hooks.py"])
+@pytest.fixture
 def walk(tmp_path, monkeypatch, request):
-    """The folder with the files of "Write your env", on the path of imports; the id is removed afterwards."""
+    """The folder with the files of "Write your env", on the path of imports; the id is removed afterwards.
+
+    Tests in both languages parametrise it by the file of the hooks.
+    """
     spec, kernel, hooks, _, preset = WALK
     assert [block.language for block in WALK] == ["python", "cuda", "python", "python", "python"]
-    (tmp_path / "walk.py").write_text(f"{spec.text}\n{preset.text}".replace("walk.cu", request.param))
+    (tmp_path / "walk.py").write_text(f"{spec.text}\n{preset.text}".replace("walk.cu", getattr(request, "param", "walk.cu")))
     (tmp_path / "walk.cu").write_text(kernel.text)
     (tmp_path / "walk_hooks.py").write_text(hooks.text)
     monkeypatch.chdir(tmp_path)
@@ -116,6 +119,10 @@ def walk(tmp_path, monkeypatch, request):
     REGISTERED_PRESETS.pop("Walk-v0", None)
 
 
+BOTH_LANGUAGES = pytest.mark.parametrize("walk", ["walk.cu", "walk_hooks.py"], indirect=True)
+
+
+@BOTH_LANGUAGES
 def test_a_run_of_the_example_environment_has_the_registered_preset(walk):
     options = TrainConfig.from_options({"env_id": "walk:Walk-v0", "ppo": {"gamma": 0.5}})
     run = resolve(options)
@@ -123,6 +130,7 @@ def test_a_run_of_the_example_environment_has_the_registered_preset(walk):
     assert (run.ppo.num_steps, run.ppo.gamma) == (20, 0.5)
 
 
+@BOTH_LANGUAGES
 def test_the_example_environment_works(walk):
     exec(compile(WALK[3].text, WALK[3].path, "exec"), {"__name__": "__main__"})
     env = gymnasium.make_vec("Walk-v0", num_envs=3, device="cpu", array="numpy", stride=0.25)
