@@ -93,12 +93,12 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=15, help="samples of each row and language")
     parser.add_argument("--bound", type=float, default=1.03, help="largest ratio of times that passes")
     parser.add_argument("--hashes", action="store_true", help="compare bits instead of times")
-    given = parser.parse_args()
-    if given.hashes:
-        return int(hashes(given.device))
-    scale = 100 if given.device == "cpu" else 1
-    sizes = [(name, worlds // scale) for name in given.envs for worlds in SIZES[name]]
-    failed = [row(name, given.device, worlds, given.rounds, given.bound) for name, worlds in sizes]
+    options = parser.parse_args()
+    if options.hashes:
+        return int(hashes(options.device))
+    scale = 100 if options.device == "cpu" else 1
+    sizes = [(name, worlds // scale) for name in options.envs for worlds in SIZES[name]]
+    failed = [row(name, options.device, worlds, options.rounds, options.bound) for name, worlds in sizes]
     return int(any(failed))
 
 

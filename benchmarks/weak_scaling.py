@@ -83,7 +83,7 @@ ROWS = {
     ),
     "cpu": (Row(CARTPOLE, 32, "cpu", 16), Row(TAG, 4, "cpu", 16), Row(TAG, 4, "cpu", 16, weak=False)),
 }
-"""What is measured, by kind of device, the most important first. Networks have two layers of 64 units."""
+"""Rows to measure, by kind of device, the most important first. Networks have two layers of 64 units."""
 
 BARS = {ROWS["cuda"][0].name: {2: 1.8, 4: 3.4}, ROWS["cuda"][1].name: {2: 1.9, 4: 3.7}}
 """Rates that weak scaling must reach, in rates of one GPU, by count."""
@@ -112,8 +112,8 @@ def measured(row: Row, options: argparse.Namespace, processes: Processes | None)
     trainer.close()
     if processes is not None:
         processes.direct = direct
-    found = {"steps_per_second": statistics.median(rates), "least": min(rates), "most": max(rates), "iterations": iterations}
-    return found | ({"no_graph": reason} if reason and config.graph else {})
+    row_rates = {"steps_per_second": statistics.median(rates), "least": min(rates), "most": max(rates), "iterations": iterations}
+    return row_rates | ({"no_graph": reason} if reason and config.graph else {})
 
 
 def measure(options: argparse.Namespace) -> None:

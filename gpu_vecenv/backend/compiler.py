@@ -23,7 +23,7 @@ LEVELS_OF = {"x86_64": ("x86-64-v3", "x86-64"), "aarch64": ("armv8-a",)}
 """Instruction sets of the bundled kernels by machine, in the words of GCC, the larger one first."""
 
 LEVELS = LEVELS_OF.get(platform.machine(), LEVELS_OF["x86_64"])
-"""Those of this machine."""
+"""Instruction sets of this machine's kernels, the larger one first."""
 
 ZIG_LEVELS = {"x86-64-v3": "x86_64_v3", "x86-64": "x86_64", "armv8-a": "generic"}
 """The same instruction sets in the words of zig."""

@@ -190,8 +190,8 @@ def gradients() -> Callable[[Sequence[Tensor], Sequence[Tensor], Sequence[Tensor
         return public
 
     def run(outputs: Sequence[Tensor], parameters: Sequence[Tensor], slopes: Sequence[Tensor]) -> Sequence[Tensor]:
-        found = engine(tuple(outputs), tuple(slopes), False, False, tuple(parameters), False, accumulate_grad=False)
-        return found  # type: ignore[no-any-return]
+        derivatives = engine(tuple(outputs), tuple(slopes), False, False, tuple(parameters), False, accumulate_grad=False)
+        return derivatives  # type: ignore[no-any-return]
 
     return run
 

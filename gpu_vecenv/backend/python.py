@@ -55,9 +55,9 @@ def callbacks(spec: EnvSpec, hooks: set[str]) -> str:
     """Return the text of a kernel whose hooks call Python, and of functions that Python calls."""
     parts = [FIXED]
     for name, count in FUNCTIONS.items():
-        given = ", ".join(f"float {letter}" for letter in "xyz"[:count])
+        parameters = ", ".join(f"float {letter}" for letter in "xyz"[:count])
         kernel = f"gv_{name}_of" if name in ("sin", "cos") else f"gv_{name}"
-        parts.append(f"GV_EXPORT float gv_python_{name}({given}) {{ return {kernel}({', '.join('xyz'[:count])}); }}\n")
+        parts.append(f"GV_EXPORT float gv_python_{name}({parameters}) {{ return {kernel}({', '.join('xyz'[:count])}); }}\n")
     for metric in spec.metrics:
         parts.append(f"GV_EXPORT void gv_python_record_{metric.name}(const GvArgs* a, const GvTeam* team, float value) "
                      f"{{ gv_record_{metric.name}(*a, *team, value); }}\n")  # fmt: skip
@@ -72,7 +72,7 @@ def callbacks(spec: EnvSpec, hooks: set[str]) -> str:
 
 def _actions(role: Role) -> list[str]:
     """Functions that read the action of agent i of a group."""
-    p, given = role.prefix, "const GvArgs* a, const GvTeam* team, gv_i32 i, gv_i32 entry"
+    p, takes = role.prefix, "const GvArgs* a, const GvTeam* team, gv_i32 i, gv_i32 entry"
     if role.name:
         action = f"gv_{role.name}_action(*a, team->world, i)"
         index, value = f"gv_action_index(*a, {action}, entry, n)", f"gv_action_value(*a, {action}, entry)"
@@ -81,21 +81,21 @@ def _actions(role: Role) -> list[str]:
         index = f"gv_action_index(*a, {row}, entry, gv_num_entries(*a), n)"
         value = f"gv_action_value(*a, {row}, entry, gv_num_entries(*a))"
     return [
-        f"GV_EXPORT gv_i32 gv_python_{p}index({given}) {{ const gv_i32 n = a->{p}action_choices[entry]; return {index}; }}\n",
-        f"GV_EXPORT float gv_python_{p}value({given}) {{ return {value}; }}\n",
+        f"GV_EXPORT gv_i32 gv_python_{p}index({takes}) {{ const gv_i32 n = a->{p}action_choices[entry]; return {index}; }}\n",
+        f"GV_EXPORT float gv_python_{p}value({takes}) {{ return {value}; }}\n",
     ]
 
 
 def _rows(role: Role) -> list[str]:
     """Functions that return the addresses of rows."""
-    p, given = role.prefix, "const GvArgs* a, const GvTeam* team, const GvObs* obs, gv_i32 i"
+    p, takes = role.prefix, "const GvArgs* a, const GvTeam* team, const GvObs* obs, gv_i32 i"
     held = {"obs": True, "mask": role.masked, "effects": role.effects, "shared": role.shared}
-    made = []
+    functions = []
     for kind in [kind for kind, is_held in held.items() if is_held]:
         at = f"gv_{p}{kind}(*a, *obs, team->world, i)" if role.name else f"gv_{kind}_row(*a, *obs, team->world, i)"
         at = f"gv_{p}shared(*a, *obs, team->world)" if kind == "shared" else at
-        made.append(f"GV_EXPORT gv_u64 gv_python_{p}{kind}({given}) {{ (void)i; return (gv_u64){at}; }}\n")
-    return made
+        functions.append(f"GV_EXPORT gv_u64 gv_python_{p}{kind}({takes}) {{ (void)i; return (gv_u64){at}; }}\n")
+    return functions
 
 
 class PythonBackend(CpuBackend):
@@ -126,14 +126,14 @@ class PythonBackend(CpuBackend):
         self._scratch: dict[str, Checked] | None = None
         self._error: BaseException | None = None
         self._callback = CALLBACK(self._call)
-        given: dict[str, Callable[..., Any]] = {
+        of_the_world: dict[str, Callable[..., Any]] = {
             "_barrier": lambda: self._present().barrier(),
             "_first": lambda: self._present().first(),
             "_serial": self._serial,
             "_untraced": self._untraced,
         }
         used = {*hooks, *self._translator.written} & set(file.functions)
-        self._hooks = load_hooks(file, used, self._translator.barriers, given)
+        self._hooks = load_hooks(file, used, self._translator.barriers, of_the_world)
 
     def _load_functions(self) -> None:
         for name, count in FUNCTIONS.items():
@@ -188,8 +188,8 @@ class PythonBackend(CpuBackend):
         world = self._library.gv_python_world(ctypes.c_void_p(a), ctypes.c_void_p(team))
         place = Place(self._library, a, team, obs, args, world)
         trace = Trace(self._path)
-        kept = self._scratch if hook in ("env_observe_step", "env_settle") else None
-        self._world = InterpretedWorld(self._layout, self._translator.words, place, trace, hook, kept)
+        earlier_scratch = self._scratch if hook in ("env_observe_step", "env_settle") else None
+        self._world = InterpretedWorld(self._layout, self._translator.words, place, trace, hook, earlier_scratch)
         with np.errstate(over="raise", divide="ignore", invalid="ignore", under="ignore"), self._placed(hook):
             self._hooks[hook](self._world)
             missing = self._world.missing()

@@ -58,15 +58,15 @@ def sweep(
     from gpu_vecenv.train.runner.sweep import sweep as search
 
     import_modules(modules)
-    given = given_options(options, learning)
-    settings = with_file(given if env_id is None else {"env_id": env_id, **given}, config)
+    of_command_line = given_options(options, learning)
+    settings = with_file(of_command_line if env_id is None else {"env_id": env_id, **of_command_line}, config)
     if not settings.get("env_id"):
         raise ConfigError(f"expected an env id, such as WarpTag-v0, or a --config with one, got {settings.get('env_id')!r}")
     out = Path(str(settings.pop("out", None) or f"runs/sweep-{settings['env_id']}"))
     how = SweepOptions(trials, sampler, pruner, metric, direction, at_once, sampler_seed, storage)
-    found = search(settings, read_yaml(space), out, how, resume)
-    print(f"best of {len(found.study.get_trials(deepcopy=False))} runs: {found.value:.6g}")
-    for path, value in found.values.items():
+    result = search(settings, read_yaml(space), out, how, resume)
+    print(f"best of {len(result.study.get_trials(deepcopy=False))} runs: {result.value:.6g}")
+    for path, value in result.values.items():
         print(f"  {path}: {value}")
     print(f"options: {out / BEST_FILE}  (gpu-vecenv train --config {out / BEST_FILE} --out runs/best)")
     print(f"picture: {out / PICTURE}")

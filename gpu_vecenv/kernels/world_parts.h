@@ -115,8 +115,8 @@ struct GvDrawn : GvDraw {
     GV_METHOD gv_i32 below(gv_i32 n, gv_i32 k = 0) const { return gv_below(word[k], n); }      // 0 .. n - 1
 };
 
-// Who counts an invalid entry of an action, so that it counts once: in a phase over agents the lane of the agent. An agent that is
-// taken by its number, such as w.agents[j], may be read by all lanes; there the first lane counts.
+// One lane counts an invalid entry of an action. In a phase over agents it is the lane of the agent. All lanes may read an agent
+// that is taken by its number, such as w.agents[j]; there the first lane counts.
 struct GvCounting {
     const GvArgs& a;
     bool counts;

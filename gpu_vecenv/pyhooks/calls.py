@@ -59,24 +59,24 @@ class Calls(Expressions):
         self.fail(node, f"{self.quoted(node)}: {what} has no function {method!r}")
 
     def _plain_call(self, node: ast.Call, scope: Scope, writing: bool) -> Value:
-        given, name = node.func.id, self.called(node)  # type: ignore[attr-defined]
-        if given in scope.names:
-            self.fail(node, f"{given!r} is a local, no function")
-        if given in self.file.functions:
-            return self.helper(node, self.file.functions[given], scope, writing)
-        if given in self.file.imported:
+        written, name = node.func.id, self.called(node)  # type: ignore[attr-defined]
+        if written in scope.names:
+            self.fail(node, f"{written!r} is a local, no function")
+        if written in self.file.functions:
+            return self.helper(node, self.file.functions[written], scope, writing)
+        if written in self.file.imported:
             return self._of_package(node, name, scope)
-        if given in BUILTINS:
-            if given in ("abs", "min", "max"):
-                return self._builtin(node, given, scope)
-            self.fail(node, "range() is for loops: for k in range(n)" if given == "range" else
-                      f"{given}() returns nothing; it stands in a line of its own")  # fmt: skip
-        if given in DOUBLES:
-            self.fail(node, f"{given}() computes in other types; use f32, i32 and comparisons")
+        if written in BUILTINS:
+            if written in ("abs", "min", "max"):
+                return self._builtin(node, written, scope)
+            self.fail(node, "range() is for loops: for k in range(n)" if written == "range" else
+                      f"{written}() returns nothing; it stands in a line of its own")  # fmt: skip
+        if written in DOUBLES:
+            self.fail(node, f"{written}() computes in other types; use f32, i32 and comparisons")
         advice = {"sum": "write a loop, or w.sum(agents, lambda it: ...)", "len": "write w.agents.count(), or a size of the spec",
                   "any": "write w.any(agents, lambda it: ...)", "all": "write `not w.any(...)`",
                   "round": "write floor(x + 0.5)"}  # fmt: skip
-        self.fail(node, f"{given}() is not in the subset; {advice[given]}" if given in advice else self.unknown(given))
+        self.fail(node, f"{written}() is not in the subset; {advice[written]}" if written in advice else self.unknown(written))
 
     def helper(self, node: ast.Call, function: ast.FunctionDef, scope: Scope, writing: bool) -> Value:
         """Translate a call of a function of the file."""
@@ -225,12 +225,12 @@ class Calls(Expressions):
 
     def _lambda(self, node: ast.Call, function: ast.expr, name: str, group: str, of_agents: bool, scope: Scope) -> str:
         """Translate a lambda of a reduction."""
-        given = function.args if isinstance(function, ast.Lambda) else ast.arguments([], [], None, [], [], None, [])
-        simple = not (given.posonlyargs or given.kwonlyargs or given.vararg or given.kwarg or given.defaults)
-        if not isinstance(function, ast.Lambda) or len(given.args) != 1 or not simple:
+        args = function.args if isinstance(function, ast.Lambda) else ast.arguments([], [], None, [], [], None, [])
+        simple = not (args.posonlyargs or args.kwonlyargs or args.vararg or args.kwarg or args.defaults)
+        if not isinstance(function, ast.Lambda) or len(args.args) != 1 or not simple:
             over = ast.unparse(node.args[0])
             self.fail(node, f"w.{name}() takes a lambda of one argument: w.{name}({over}, lambda it: ...)")
-        it = given.args[0].arg
+        it = args.args[0].arg
         self.refuse_name(function, it)
         lane: Where = "all" if name == "sum" else "own"  # a lane sums elements of others
         inner = Scope("phase", Region(), dict(scope.names), helper=True, single=self.words.single and of_agents)

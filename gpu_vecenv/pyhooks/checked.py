@@ -13,7 +13,7 @@ Lane: TypeAlias = "int | tuple[int, int] | None"
 
 
 class Trace:
-    """What the arrays of a hook share: the lane that runs, and how many barriers it has passed.
+    """State that the arrays of a hook share: the lane that runs, and the number of barriers that it has passed.
 
     Args:
         path: file of the hooks. Reads of other files, such as those of pdb, leave no trace.

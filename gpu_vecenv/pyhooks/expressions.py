@@ -38,7 +38,7 @@ ADVICE = {
     ast.Yield: "return the value",
     ast.YieldFrom: "return the value",
 }
-"""What to write instead of expressions that are not in the subset."""
+"""Advice by kind of expression that is not in the subset: the words to write instead."""
 
 
 class Expressions:

@@ -1,4 +1,4 @@
-"""What hooks in Python can name: the world, its agents, and what they hand out."""
+"""Objects that hooks in Python can name: the world, its agents, their actions and rows, and draws."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ checked.OWN.add(__file__)
 
 @dataclass(frozen=True)
 class Place:
-    """Where a call of a hook finds its world.
+    """Addresses by which a call of a hook finds its world.
 
     Attributes:
         library: functions of the kernel.
@@ -230,14 +230,14 @@ class InterpretedWorld(World):
         array = self.arrays[name]
         return array if self.words.state[name].array else (array, 0)
 
-    def _scratch(self, kept: dict[str, Checked] | None) -> dict[str, Checked]:
+    def _scratch(self, earlier: dict[str, Checked] | None) -> dict[str, Checked]:
         arrays: dict[str, Checked] = {}
         for name, memory in self.words.scratch.items():
             address = self.place.call(f"scratch_{name}", ctypes.c_uint64)
             count = self.place.call(f"scratch_{name}_room", ctypes.c_int32)
             arrays[name] = Checked(self.trace, f"w.scratch.{name}", address, memory.dtype, count, fresh=True)
-            if kept is not None:
-                arrays[name].writers |= {k: (-1, None) for k in kept[name].writers}
+            if earlier is not None:
+                arrays[name].writers |= {k: (-1, None) for k in earlier[name].writers}
         return arrays
 
     def _param(self, name: str) -> Any:

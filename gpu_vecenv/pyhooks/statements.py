@@ -26,10 +26,10 @@ REFUSED = {
     ast.Import: "imports stand at the top of the file",
     ast.ImportFrom: "imports stand at the top of the file",
 }
-"""What to write instead of statements that are not in the subset."""
+"""Advice by kind of statement that is not in the subset: the words to write instead."""
 
 UNIFORM = "w.barrier"
-"""What only a hook itself calls."""
+"""The call that a hook makes itself, and no helper."""
 
 Names = dict[str, Value] | None
 """Names that are assigned where a block ends; None if its end is never reached."""
@@ -82,15 +82,15 @@ class Statements(Calls):
             lines += [self.line(node), pad + self._jump(node, scope)]
             return None
         if isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign):
-            made = self._assign(node, scope)
+            translated = self._assign(node, scope)
         elif isinstance(node, ast.Expr):
-            made = self._expression(node.value, scope)
+            translated = self._expression(node.value, scope)
         elif isinstance(node, ast.Pass):
             return scope.names
         else:
             self.fail(node, f"{self.quoted(node)}: {REFUSED.get(type(node), 'this statement is not in the subset')}")
-        if made:
-            lines += [self.line(node), *(pad + line for line in made)]
+        if translated:
+            lines += [self.line(node), *(pad + line for line in translated)]
         return scope.names
 
     def line(self, node: ast.AST) -> str:
@@ -309,17 +309,17 @@ class Statements(Calls):
 
     def _several(self, node: ast.Assign, count: int, scope: Scope) -> tuple[Value, str]:
         """Translate what is unpacked: the choices of an action, sine and cosine, or results of a helper."""
-        given = node.value
-        if isinstance(given, ast.Call) and isinstance(given.func, ast.Attribute) and given.func.attr == "indices":
-            action = self.value(given.func.value, scope)
+        right = node.value
+        if isinstance(right, ast.Call) and isinstance(right.func, ast.Attribute) and right.func.attr == "indices":
+            action = self.value(right.func.value, scope)
             if action.type == "action":
-                self.arguments(given, 0)
+                self.arguments(right, 0)
                 self.acting = True
                 return Value("", "tuple", member=",".join(["i32"] * count)), f"{action.text}.template indices<{count}>()"
         self.writing = True
-        value = self.value(given, scope)
+        value = self.value(right, scope)
         if value.type != "tuple":
-            self.fail(node, f"{self.quoted(given)} is {NOUNS.get(value.type, value.type)}, which is not several values")
+            self.fail(node, f"{self.quoted(right)} is {NOUNS.get(value.type, value.type)}, which is not several values")
         return value, value.text
 
     def _parallel(self, node: ast.Assign, targets: list[ast.expr], parts: list[ast.expr], scope: Scope) -> list[str]:

@@ -37,19 +37,19 @@ class _Functions(ast.NodeTransformer):
         return node
 
     def _block(self, body: list[ast.stmt]) -> list[ast.stmt]:
-        made: list[ast.stmt] = []
+        statements: list[ast.stmt] = []
         for node in body:
             if self.phases and (self.hook, node.lineno) in self.barriers:
-                made.append(_at(node, ast.Expr(_call("_barrier"))))
+                statements.append(_at(node, ast.Expr(_call("_barrier"))))
             new = self.visit(node)
-            made += new if isinstance(new, list) else [new]
-        return made
+            statements += new if isinstance(new, list) else [new]
+        return statements
 
     def _inner(self, body: list[ast.stmt]) -> list[ast.stmt]:
         phases, self.phases = self.phases, False
-        made = self._block(body)
+        statements = self._block(body)
         self.phases = phases
-        return made
+        return statements
 
     def visit_If(self, node: ast.If) -> Any:
         """Run ``if w.once`` as the first lane."""
@@ -179,7 +179,7 @@ def _fitting(number: int, what: str) -> np.int32:
 
 
 def load_hooks(
-    file: HooksFile, used: set[str], barriers: list[tuple[str, int]], given: dict[str, Callable[..., Any]]
+    file: HooksFile, used: set[str], barriers: list[tuple[str, int]], of_the_world: dict[str, Callable[..., Any]]
 ) -> dict[str, Any]:
     """Return the functions of a file as Python runs them, by name.
 
@@ -187,17 +187,17 @@ def load_hooks(
         file: the file, which was translated without an error.
         used: its hooks and the helpers that these call.
         barriers: barriers that the translator placed.
-        given: what depends on the world: ``_barrier``, ``_first``, ``_serial`` and ``_untraced``.
+        of_the_world: functions that depend on the world: ``_barrier``, ``_first``, ``_serial`` and ``_untraced``.
     """
     tree = copy.deepcopy(file.tree)
     tree.body = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name in used]
     transform = _Functions(barriers)
     tree.body = [transform.visit(node) for node in tree.body]
-    found: dict[str, Any] = {
+    namespace: dict[str, Any] = {
         "__name__": file.path.stem, "__file__": str(file.path),
         "_i32": np.int32, "_f32": np.float32, "_quotient": quotient, "_rest": rest, "_negative": negative,
-        "abs": magnitude, "range": numbers, **given, **file.constants,
+        "abs": magnitude, "range": numbers, **of_the_world, **file.constants,
         **{name: getattr(names, of_package) for name, of_package in file.imported.items()},
     }  # fmt: skip
-    exec(compile(ast.fix_missing_locations(tree), str(file.path), "exec"), found)
-    return {name: found[name] for name in used}
+    exec(compile(ast.fix_missing_locations(tree), str(file.path), "exec"), namespace)
+    return {name: namespace[name] for name in used}

@@ -67,10 +67,10 @@ class Translator(Statements):
 
     def _hook(self, node: ast.FunctionDef) -> None:
         self.file.where = self.hook = node.name
-        given = node.args
-        if [one.arg for one in given.args] != ["w"] or given.posonlyargs or given.kwonlyargs or given.vararg or given.kwarg:
+        args = node.args
+        if [one.arg for one in args.args] != ["w"] or args.posonlyargs or args.kwonlyargs or args.vararg or args.kwarg:
             self.fail(node, "a hook has one argument, w")
-        if given.defaults or node.decorator_list:
+        if args.defaults or node.decorator_list:
             self.fail(node, "a hook has neither defaults nor decorators")
         self.since, self.ended, self.accesses = [], {}, []
         region, lines = new_region(node.body), list[str]()
@@ -83,23 +83,23 @@ class Translator(Statements):
             if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
                 continue
             self.accesses, self.waits = [], False
-            made: list[str] = []
+            translated: list[str] = []
             if isinstance(node, ast.If) and ast.unparse(node.test) == "w.once":
-                self._once(node, scope, made)
+                self._once(node, scope, translated)
             elif isinstance(node, ast.If):
                 scope.names = self._uniform_if(node, scope, lines)
                 continue
             elif isinstance(node, ast.For) and not self._counts(node):
-                self._phase(node, scope, made)
+                self._phase(node, scope, translated)
             elif isinstance(node, ast.Expr) and ast.unparse(node.value) == "w.barrier()":
                 if not scope.static:
                     self.fail(node, "w.barrier() waits for all lanes, and some worlds would skip it")
-                made, self.since = [f"{'    ' * scope.depth}w.barrier();"], []
+                translated, self.since = [f"{'    ' * scope.depth}w.barrier();"], []
             else:
-                names = self.statement(node, scope, made)
+                names = self.statement(node, scope, translated)
                 scope.names = scope.names if names is None else names
             self._order(node, scope, lines)
-            lines += made
+            lines += translated
         return scope.names
 
     def _counts(self, node: ast.For) -> bool:
@@ -245,24 +245,24 @@ class Translator(Statements):
         key = (name, scope.kind, scope.single, facts)
         if key not in self.helpers:
             self.helpers[key] = self._translated(function, parameters, values, scope)
-        made = self.helpers[key]
-        if any(access.writes for access in made.accesses) and not writing:
+        result = self.helpers[key]
+        if any(access.writes for access in result.accesses) and not writing:
             self.fail(node, f"{name}() changes the state; call it in a statement of its own, or assign its result to a local")
-        self.accesses += made.accesses
-        self.acting = self.acting or made.acts
+        self.accesses += result.accesses
+        self.acting = self.acting or result.acts
         text = f"GvPythonHooks::{c_name(name)}({', '.join(value.text for value in values)})"
-        once = made.acts or any(value.once for value in values)
-        kinds = made.types.split(",")
+        once = result.acts or any(value.once for value in values)
+        kinds = result.types.split(",")
         if len(kinds) > 1:
-            return Value(text, "tuple", once=once, member=made.types)
+            return Value(text, "tuple", once=once, member=result.types)
         return Value(text, kinds[0] or "none", once=once)
 
     def _parameters(self, function: ast.FunctionDef) -> list[tuple[str, str]]:
-        given = function.args
-        if given.posonlyargs or given.kwonlyargs or given.vararg or given.kwarg or given.defaults:
+        args = function.args
+        if args.posonlyargs or args.kwonlyargs or args.vararg or args.kwarg or args.defaults:
             self.fail(function, f"parameters of {function.name}() are given by place and have no defaults")
         parameters = []
-        for one in given.args:
+        for one in args.args:
             text = ast.unparse(one.annotation) if one.annotation else ""
             kind = "names" if one.arg == "w" and not text else PARAMETERS.get(self.file.imported.get(text, text), "")
             if kind == "names" and one.arg != "w":
@@ -278,7 +278,7 @@ class Translator(Statements):
         self, function: ast.FunctionDef, parameters: list[tuple[str, str]], values: list[Value], scope: Scope
     ) -> Helper:
         """Translate a helper for arguments of which these facts are known."""
-        kept = self.file.where, self.accesses, self.acting, self.divisors, self.results, self.ended
+        callers = self.file.where, self.accesses, self.acting, self.divisors, self.results, self.ended
         self.file.where, self.accesses, self.acting, self.ended = function.name, [], False, {}
         self.results = results = Results(function.name)
         self.active.append(function.name)
@@ -305,11 +305,11 @@ class Translator(Statements):
         if dividing:
             body = ["    return gv_dividing([&](auto by) {", *body, "    });"]
         text = self._definition(function, parameters, types, body)
-        made = Helper(types, tuple(dict.fromkeys(self.accesses)), self.acting, text)
+        result = Helper(types, tuple(dict.fromkeys(self.accesses)), self.acting, text)
         self.active.pop()
-        self.file.where, self.accesses, self.acting, self.divisors, self.results, self.ended = kept
+        self.file.where, self.accesses, self.acting, self.divisors, self.results, self.ended = callers
         self.written.setdefault(function.name, text)
-        return made
+        return result
 
     def _is_dividing(self, function: ast.FunctionDef) -> bool:
         for decorator in function.decorator_list:
@@ -323,8 +323,8 @@ class Translator(Statements):
         if function.returns is None:
             return
         text = ast.unparse(function.returns)
-        for given, name in self.file.imported.items():
-            text = text.replace(given, name) if given != name else text
+        for alias, name in self.file.imported.items():
+            text = text.replace(alias, name) if alias != name else text
         expected = {"": "None"}.get(types, types if "," not in types else f"tuple[{types.replace(',', ', ')}]")
         if text != expected:
             self.fail(function, f"{function.name}() is annotated with {text} and returns {expected}")

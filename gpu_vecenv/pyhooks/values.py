@@ -1,4 +1,4 @@
-"""What the translator knows of an expression, and of an access to memory."""
+"""Facts that the translator keeps of expressions and of accesses to memory."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class Region:
 
 @dataclass
 class Scope:
-    """What a statement may name.
+    """Names and place of a statement.
 
     Attributes:
         kind: lanes that run it.

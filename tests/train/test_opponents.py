@@ -1,4 +1,4 @@
-"""Who acts for a role: policies of other runs, functions and scripted policies, in training, evaluations and videos."""
+"""Opponents of a role: policies of other runs, functions and scripted policies, in training, evaluations and videos."""
 
 import dataclasses
 

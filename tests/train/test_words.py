@@ -1,4 +1,4 @@
-"""What users type by habit: numbers such as 1e5, options of other libraries and in other places, and runs that do not exist."""
+"""Words that users type by habit: 1e5, options of other libraries and in other places, and runs that do not exist."""
 
 import shutil
 import subprocess
@@ -72,7 +72,7 @@ def test_fields_may_be_given_as_dicts():
 
 
 def completed(script, *words):
-    """What bash completes for the last of some words."""
+    """Return the completions that bash has for the last of some words."""
     line = f"source {script}; COMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}; _gpu_vecenv; echo ${{COMPREPLY[@]}}"
     return subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=True).stdout.split()
 

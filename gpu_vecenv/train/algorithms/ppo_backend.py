@@ -273,7 +273,7 @@ class TorchBackend(Backend):
 
 
 class SharedNumbers(NamedTuple):
-    """What the parts of a minibatch in all processes have in common."""
+    """Numbers that are equal in all processes' parts of a minibatch."""
 
     totals: Tensor
     """See ``Minibatch.totals``."""

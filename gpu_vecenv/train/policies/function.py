@@ -168,10 +168,10 @@ def scripted_policies(folder: Path) -> Mapping[str, Scripted]:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)
-    found = getattr(module, "OPPONENTS", None)
-    if not isinstance(found, Mapping):
+    scripted = getattr(module, "OPPONENTS", None)
+    if not isinstance(scripted, Mapping):
         raise ConfigError(f"{path} must define OPPONENTS, a mapping of names to (role, function); it defines none")
-    return {str(each): Scripted(*pair) for each, pair in found.items()}
+    return {str(each): Scripted(*pair) for each, pair in scripted.items()}
 
 
 def scripted_of(env: GpuVectorEnv) -> Mapping[str, Scripted]:

@@ -61,7 +61,7 @@ class Processes:
 
     @property
     def summed_by(self) -> str:
-        """What adds up tensors of the device, in words."""
+        """Name of the back end that adds up tensors of the device, in words."""
         return self.backend if self.direct is None else f"{self.backend}, small arrays directly"
 
     @property

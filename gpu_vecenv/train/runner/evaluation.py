@@ -44,7 +44,7 @@ def evaluation_seed(seed: int) -> int:
 
 
 class Game(NamedTuple):
-    """Who plays in which env."""
+    """An env and the policies that play in it."""
 
     config: ResolvedConfig
     """Options of the env and of all policies."""

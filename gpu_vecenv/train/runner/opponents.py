@@ -1,4 +1,4 @@
-"""Who acts for a role in place of a policy of the run: a policy of another run, a function, or a policy by its name."""
+"""Opponents, which act for a role in place of a policy of the run: policies of other runs, functions, and policies by name."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gpu_vecenv.train.runner.resumed import Resumed
 from gpu_vecenv.train.storage.policy_map import RANDOM, role_of, with_changes
 
 Opponent = str | Function
-"""What acts for a role: ``random``, a scripted policy of the env or a policy of the run by its name, a policy of another run as
+"""An opponent of a role: ``random``, a scripted policy of the env or a policy of the run by its name, a policy of another run as
 text of the form ``FORM``, or a function, see ``FunctionPolicy``."""
 
 
@@ -29,7 +29,7 @@ class SavedOptions(NamedTuple):
     """A policy of a checkpoint, and the options that its run had."""
 
     source: PolicySource
-    """Where its weights are."""
+    """Run and file of its weights."""
     config: ResolvedConfig
     """Options of its run."""
     policy: str

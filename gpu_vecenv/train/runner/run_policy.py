@@ -151,10 +151,10 @@ class RunPolicy:
         if tensor.numel() != count * choices or tensor.shape[-1] != choices:
             expected = f"{choices} choices for each of {count} rows"
             raise ShapeError(f"mask of {self.name!r} must have {expected}, got {tuple(tensor.shape)}.")
-        given = dict(zip(group.masked, tensor.reshape(*rows, choices).split(group.masked_choices, dim=-1), strict=True))
+        masks = dict(zip(group.masked, tensor.reshape(*rows, choices).split(group.masked_choices, dim=-1), strict=True))
         # An entry that has flags of effect and no mask allows all.
         parts = [
-            given[entry] if entry in given else torch.ones(*rows, size, dtype=torch.bool, device=self.device)
+            masks[entry] if entry in masks else torch.ones(*rows, size, dtype=torch.bool, device=self.device)
             for entry, size in zip(group.limited, group.limited_choices, strict=True)
         ]
         return torch.cat(parts, dim=-1).contiguous()

@@ -42,15 +42,15 @@ class RolloutShaping:
     def __call__(self, t: int) -> None:
         """Change the rewards of step t, which the env has written."""
         rollout = self._rollout
-        by_world, kept = rollout.by_world, rollout.env_reward
-        assert kept is not None  # RunState allocates it
+        by_world, env_reward = rollout.by_world, rollout.env_reward
+        assert env_reward is not None  # RunState allocates it
         if by_world is None:
             agent_reward = torch.cat(self._by_role(rollout.reward[t]), dim=1)
             flags = [slab[t, rollout.world_rows] for slab in (rollout.terminated, rollout.truncated)]
         else:
             agent_reward, flags = by_world.agent_reward[t].clone(), [by_world.terminated[t], by_world.truncated[t]]
         if self._keeps_reward:
-            _spread(self._by_role(kept[t]), agent_reward)
+            _spread(self._by_role(env_reward[t]), agent_reward)
         metrics: dict[str, Tensor] = {}
         if rollout.episode is not None:
             of_step = rollout.episode[:, t] if by_world is not None else rollout.episode[:, t, rollout.world_rows]

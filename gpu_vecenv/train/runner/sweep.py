@@ -69,7 +69,7 @@ class SweepOptions:
 
 @dataclass(frozen=True)
 class Sweep:
-    """What a sweep found."""
+    """Result of a sweep."""
 
     best: TrainConfig
     """Options of the best run."""

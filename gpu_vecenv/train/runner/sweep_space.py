@@ -1,4 +1,4 @@
-"""What a sweep varies: options of a run by their path, and the values that they may have."""
+"""Space of a sweep: options of a run by their path, and the values that they may have."""
 
 from __future__ import annotations
 

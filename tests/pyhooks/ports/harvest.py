@@ -11,7 +11,7 @@ FROZEN_STEPS = 3
 
 
 def ground(w, x: i32, y: i32) -> i32:
-    """What is on a cell; a wall outside the grid."""
+    """Content of a cell; a wall outside the grid."""
     if x < 0 or x >= SIDE or y < 0 or y >= SIDE:
         return WALL
     return w.tables.maps[w.params.map * CELLS + y * SIDE + x]
