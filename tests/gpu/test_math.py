@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpu_vecenv.backend.cuda import OPTIONS, import_cupy
+from gpu_vecenv.backend.cuda import OPTIONS, import_cupy, raw_module
 from gpu_vecenv.backend.source import KERNEL_FOLDER
 
 cupy = pytest.importorskip("cupy")
@@ -18,7 +18,7 @@ SIZES = ("-DGV_LANES=1", "-DGV_TEAMS=128", "-DGV_RESIDENT=1")
 def launch():
     """Return a function that runs a kernel of functions.cu over rows of floats; it returns the fast and the plain results."""
     text = Path(__file__).with_name("functions.cu").read_text()
-    module = import_cupy().RawModule(code=text, options=(*OPTIONS, *SIZES, f"-I{KERNEL_FOLDER}"))
+    module = raw_module(import_cupy(), text, (*OPTIONS, *SIZES, f"-I{KERNEL_FOLDER}"))
 
     def call(name, *inputs):
         rows = len(inputs[0])

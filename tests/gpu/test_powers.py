@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpu_vecenv.backend.cuda import OPTIONS, import_cupy
+from gpu_vecenv.backend.cuda import OPTIONS, import_cupy, raw_module
 from gpu_vecenv.backend.source import KERNEL_FOLDER
 from tests.gpu.test_math import SIZES, bits
 from tests.kernels.functions import Functions
@@ -23,7 +23,7 @@ def host(tmp_path_factory):
 def device():
     """Return a function that runs a kernel of powers.cu over one or two arrays."""
     text = Path(__file__).with_name("powers.cu").read_text()
-    module = import_cupy().RawModule(code=text, options=(*OPTIONS, *SIZES, f"-I{KERNEL_FOLDER}"))
+    module = raw_module(import_cupy(), text, (*OPTIONS, *SIZES, f"-I{KERNEL_FOLDER}"))
 
     def call(name, *inputs):
         rows = len(inputs[0])
