@@ -4,11 +4,15 @@ Pendulum with one world, two layers of 256 units, and a gradient step of a batch
 libraries take turns in one process with one thread, round after round, because other work of the machine changes their speeds.
 Rates are medians of the rounds, by the clock and by the time of the process on a core, which other work changes less.
 
+``products`` is the floor of both: the matrix products of a gradient step alone, by torch into arrays that exist, without biases,
+activations, losses, optimisers, samples or steps of the env.
+
 Writes ``benchmarks/results/off_policy_cpu.json``; rows that are not run again stay.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import statistics
 import sys
@@ -67,12 +71,57 @@ def sb3(name: str, options: Options) -> Callable[[], object]:
     return lambda: model.learn(options.steps, reset_num_timesteps=False)
 
 
+def products(name: str, options: Options) -> Callable[[], object]:
+    """Return a round of the matrix products of gradient steps."""
+    critic, actor = (4, 256, 256, 1), (3, 256, 256, 2 if name == "sac" else 1)
+    critics, judges = (1 if name == "ddpg" else 2), (2 if name == "sac" else 1)  # judges: critics that teach the actor
+    to_critics = [forward(actor), *critics * [forward(critic)], *critics * [forward(critic), backward(critic, inputs=False)]]
+    to_actor = [forward(actor), *judges * [forward(critic), backward(critic, weights=False)], backward(actor, inputs=False)]
+
+    def run() -> None:
+        for step in range(options.steps):
+            learns = name != "td3" or step % 2  # the actor of TD3 learns in every second step
+            for multiply in (*to_critics, *(to_actor if learns else ())):
+                multiply()
+
+    return run
+
+
+def forward(sizes: tuple[int, ...]) -> Callable[[], None]:
+    """Return the products of a pass of a batch through layers."""
+    rows = [torch.randn(off_policy_speed.BATCH, size) for size in sizes]
+    weights = [torch.randn(size, after) for size, after in itertools.pairwise(sizes)]
+
+    def multiply() -> None:
+        for before, weight, after in zip(rows, weights, rows[1:], strict=False):
+            torch.mm(before, weight, out=after)
+
+    return multiply
+
+
+def backward(sizes: tuple[int, ...], weights: bool = True, inputs: bool = True) -> Callable[[], None]:
+    """Return the products of a pass back: of the gradients of weights, of rows between layers, and of the input."""
+    rows = [torch.randn(off_policy_speed.BATCH, size) for size in sizes]
+    matrices = [torch.randn(size, after) for size, after in itertools.pairwise(sizes)]
+    slopes = [torch.empty_like(matrix) for matrix in matrices]
+    gradients = [torch.randn_like(row) for row in rows]
+
+    def multiply() -> None:
+        for layer in reversed(range(len(matrices))):
+            if weights:
+                torch.mm(rows[layer].T, gradients[layer + 1], out=slopes[layer])
+            if inputs or layer:
+                torch.mm(gradients[layer + 1], matrices[layer].T, out=gradients[layer])
+
+    return multiply
+
+
 def main(options: Options) -> None:
     """Measure, print and write all rows."""
     torch.set_num_threads(1)
     rows: dict[str, Any] = json.loads(options.out.read_text())["rows"] if options.out.exists() else {}
     for name in options.algorithms:
-        libraries = {"gpu_vecenv": ours(name, options), "sb3": sb3(name, options)}
+        libraries = {"gpu_vecenv": ours(name, options), "sb3": sb3(name, options), "products": products(name, options)}
         seconds: dict[str, list[tuple[float, float]]] = {library: [] for library in libraries}
         for number in range(options.rounds + 1):
             for library, run in libraries.items():
@@ -85,10 +134,16 @@ def main(options: Options) -> None:
             by_clock, on_core = (options.steps / statistics.median(times) for times in zip(*spent, strict=True))
             rates = {"steps_per_second": by_clock, "steps_per_core_second": on_core}
             rows[f"{name} {library}"] = {"machine": machine("cpu"), "steps": options.steps, **rates, "seconds": spent}
-        ours_row, row = rows[f"{name} gpu_vecenv"], rows[f"{name} sb3"]
-        ratios = {key: ours_row[key] / row[key] for key in ("steps_per_second", "steps_per_core_second")}
-        rows[f"{name} gpu_vecenv"]["of_sb3"] = ratios
-        print(name, ratios, {library: rows[f"{name} {library}"]["steps_per_core_second"] for library in libraries}, flush=True)
+        sb3_row = rows[f"{name} sb3"]
+        for library in ("gpu_vecenv", "products"):
+            row = rows[f"{name} {library}"]
+            row["of_sb3"] = {key: row[key] / sb3_row[key] for key in ("steps_per_second", "steps_per_core_second")}
+        print(
+            name,
+            {library: rows[f"{name} {library}"].get("of_sb3") for library in libraries},
+            {library: rows[f"{name} {library}"]["steps_per_core_second"] for library in libraries},
+            flush=True,
+        )
         results = {"benchmark": "off_policy_cpu", "sb3": installed("stable_baselines3"), "rows": rows}
         options.out.write_text(json.dumps(results, indent=1) + "\n")
 
