@@ -237,7 +237,8 @@ def suggests_names(cls: type[_Config]) -> type[_Config]:
 
     @functools.wraps(construct)
     def __init__(self: Any, *values: Any, **options: Any) -> None:
-        require_known(cls.__name__, [name for name in options if name not in known], _names(cls), _groups(cls))
+        if unknown := [name for name in options if name not in known]:
+            require_known(cls.__name__, unknown, _names(cls), _groups(cls))
         construct(self, *values, **options)
 
     cls.__init__ = __init__  # type: ignore[method-assign]

@@ -53,6 +53,9 @@ Kernels = Literal["auto", "torch", "fused"]
 Precision = Literal["float32", "tf32", "bfloat16", "float16"]
 """Values of ``TrainConfig.precision``."""
 
+_AS_THE_RUN = PolicyConfig()
+"""Settings of a policy without any of its own."""
+
 CONFIG_FILE = "config.yaml"
 """Name of the file with a run's options in its folder."""
 
@@ -182,7 +185,7 @@ class TrainConfig:
 
     def settings_of(self, policy: str) -> PolicyConfig:
         """Return the settings of a policy that differ from the run's."""
-        return self.policies.get(policy, PolicyConfig())
+        return self.policies.get(policy, _AS_THE_RUN)
 
     def algorithm_of(self, policy: str) -> str:
         """Return the name of the algorithm that updates a policy."""
