@@ -62,8 +62,8 @@ class LightningRun(lightning.LightningModule):
     """A training run as a ``LightningModule``: each training step is an iteration, one rollout and the update that uses it.
 
     The run has the bits of ``Trainer.train()``. The algorithms update the policies themselves, so Lightning's optimisation is
-    manual, and ``global_step`` counts iterations. A checkpoint of Lightning holds the whole run, so ``fit(ckpt_path=...)`` goes
-    on with the same bits. The run ends at ``total_steps``, or earlier by a limit of Lightning's trainer.
+    manual, and ``global_step`` counts training steps. A checkpoint of Lightning holds the whole run, so ``fit(ckpt_path=...)``
+    goes on with the same bits. The run ends at ``total_steps``, or earlier by a limit of Lightning's trainer.
 
     Example::
 
@@ -80,16 +80,21 @@ class LightningRun(lightning.LightningModule):
         iterations_per_epoch: int | None = None,
         evaluation_episodes: int = TrainConfig.evaluation_episodes,
         networks: Mapping[str, nn.Module] | None = None,
+        iterations_per_step: int = 1,
     ) -> None:
         """Check the options; ``run`` is made when it is used first, on the device of Lightning's trainer if one is attached.
 
         Args:
             config: the run's options, or ``TrainConfig.to_options()``, which checkpoints hold. ``device`` is ``auto`` or the
                 device of Lightning's trainer.
-            iterations_per_epoch: training steps in an epoch of Lightning; None: one epoch is the whole run.
+            iterations_per_epoch: iterations in an epoch of Lightning, a multiple of ``iterations_per_step``; None: one epoch is
+                the whole run.
             evaluation_episodes: episodes in which validation and tests measure the policies.
             networks: see ``gpu_vecenv.train.Trainer``. A checkpoint does not hold them, so give them to
                 ``load_from_checkpoint()``, too.
+            iterations_per_step: iterations in a training step. Lightning's own work follows each step, so it delays short
+                iterations less if a step has several; a GPU has all of them in its queue. Callbacks, loggers and checkpoints
+                then see every n-th iteration, and the last step of a run may have fewer.
 
         Raises:
             ConfigError: an option has a counterpart in Lightning, which the error names, or is out of range.
@@ -100,15 +105,20 @@ class LightningRun(lightning.LightningModule):
         for name, instead in INSTEAD.items():
             value, default = getattr(self.config, name), getattr(TrainConfig, name)
             require(value == default, name, f"{default}, as Lightning has {instead}", value)
+        require(COUNT.test(iterations_per_step), "iterations_per_step", COUNT.expected, iterations_per_step)
         if iterations_per_epoch is not None:
             require(COUNT.test(iterations_per_epoch), "iterations_per_epoch", COUNT.expected, iterations_per_epoch)
+            fits = iterations_per_epoch % iterations_per_step == 0
+            require(
+                fits, "iterations_per_epoch", f"a multiple of iterations_per_step, {iterations_per_step}", iterations_per_epoch
+            )
         require(COUNT.test(evaluation_episodes), "evaluation_episodes", COUNT.expected, evaluation_episodes)
         self.iterations_per_epoch, self.evaluation_episodes = iterations_per_epoch, evaluation_episodes
-        self._networks = networks
+        self.iterations_per_step, self._networks = iterations_per_step, networks
         self._run: Trainer | None = None
         self._evaluation: PeriodicEvaluation | None = None
-        hyperparameters = {"iterations_per_epoch": iterations_per_epoch, "evaluation_episodes": evaluation_episodes}
-        self.save_hyperparameters({"config": self.config.to_options(), **hyperparameters})
+        numbers = ("iterations_per_epoch", "evaluation_episodes", "iterations_per_step")
+        self.save_hyperparameters({"config": self.config.to_options(), **{name: getattr(self, name) for name in numbers}})
 
     @property
     def run(self) -> Trainer:
@@ -175,14 +185,14 @@ class LightningRun(lightning.LightningModule):
     test_dataloader = val_dataloader
 
     def training_step(self, batch: Any, batch_idx: int) -> dict[str, float]:
-        """Run an iteration and publish its metrics; Lightning calls this.
+        """Run the iterations of a step and publish the metrics of the last one; Lightning calls this.
 
         Args:
-            batch: number of the iteration, from ``train_dataloader()``.
+            batch: number of the first iteration, from ``train_dataloader()``.
             batch_idx: number of the batch in Lightning's epoch.
 
         Returns:
-            The metrics of the iteration, which callbacks get as ``outputs``; NaN stands for no value.
+            The metrics of the last iteration, which callbacks get as ``outputs``; NaN stands for no value.
 
         Raises:
             NonFiniteError: see ``gpu_vecenv.train.Trainer.train()``.
@@ -201,10 +211,17 @@ class LightningRun(lightning.LightningModule):
         return metrics
 
     def _iterate(self) -> dict[str, float]:
-        """Run the next iteration and return its metrics."""
-        with torch_threads(self.run.config.threads):
-            self.run.launch()
-            return self.run.finish()
+        """Run the next iterations, as many as a step has, and return the metrics of the last one."""
+        run, pipeline = self.run, self.run.pipeline
+        metrics: dict[str, float] = {}
+        left = min(self.iterations_per_step, run.num_iterations - run.iteration)
+        with torch_threads(run.config.threads):
+            while left or pipeline.count:
+                while left and pipeline.count < pipeline.most:
+                    run.launch()
+                    left -= 1
+                metrics = run.finish()
+        return metrics
 
     def _publish(self, metrics: Mapping[str, float]) -> None:
         """Give the metrics that have a value to callbacks, to the progress bar, and in their turn to loggers.
@@ -261,9 +278,9 @@ class LightningRun(lightning.LightningModule):
 
 
 class Iterations:
-    """Data source of Lightning's loop: the numbers of a run's next iterations. Each stands for a rollout of the collector.
+    """Data source of Lightning's loop: for each training step to come, the number of its first iteration.
 
-    The rollout is made in the training step, because one CUDA graph holds rollout and update.
+    Rollouts are made in the training step, because one CUDA graph holds rollout and update.
     """
 
     def __init__(self, module: LightningRun) -> None:
@@ -273,8 +290,9 @@ class Iterations:
         """Return the number of training steps in an epoch of Lightning, those before an interruption included."""
         module = self._module
         run, in_epoch = module.run, module.trainer.fit_loop.epoch_loop.batch_progress.current.ready
-        left = run.num_iterations - run.iteration + in_epoch if not run.finished else 0
-        return left if module.iterations_per_epoch is None else min(left, module.iterations_per_epoch)
+        size = module.iterations_per_step
+        left = -(-(run.num_iterations - run.iteration) // size) + in_epoch if not run.finished else 0
+        return left if module.iterations_per_epoch is None else min(left, module.iterations_per_epoch // size)
 
     def state_dict(self) -> dict[str, Any]:
         """Return nothing: the run's state says which iteration is next. Lightning asks data sources that can be resumed."""
@@ -284,19 +302,19 @@ class Iterations:
         """See ``state_dict()``."""
 
     def __iter__(self) -> Iterator[int]:
-        """Return the numbers from the next iteration to the end of the run."""
+        """Return the numbers from the next iteration to the end of the run, one for each step."""
         run = self._module.run
-        return iter(range(run.iteration, run.num_iterations))
+        return iter(range(run.iteration, run.num_iterations, self._module.iterations_per_step))
 
 
 class IterationOptimizer(torch.optim.Optimizer):
-    """Optimiser whose steps are the iterations of a run, in which algorithms update the policies. Lightning counts its steps."""
+    """Optimiser whose steps are iterations of a run, in which algorithms update the policies. Lightning counts its steps."""
 
     def __init__(self, parameters: Iterator[nn.Parameter]) -> None:
         super().__init__(parameters, {})
 
     def step(self, closure: Callable[[], Any]) -> Any:  # type: ignore[override]
-        """Call ``closure``, which runs the iteration."""
+        """Call ``closure``, which runs the iterations."""
         return closure()
 
 

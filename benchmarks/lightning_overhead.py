@@ -5,8 +5,8 @@ progress bar, whose output is dropped; ours writes nothing. Start-up is not time
 over rounds. On a GPU, times are of the wall clock; on the CPU, they are processor times, so that other programs do not count.
 Stated beforehand: Lightning's loop takes at most 5 % more.
 
-On a GPU, ``Trainer.train()`` without callbacks has up to 16 iterations in flight. Lightning's loop has one, because its callbacks
-may read the run after each.
+On a GPU, ``Trainer.train()`` without callbacks has up to 16 iterations in flight. Lightning's loop has those of a training step,
+because its callbacks may read the run after each. Steps of one iteration and of ``PER_STEP`` are measured.
 
 The file ``benchmarks/results/lightning_overhead.json`` keeps what other devices recorded.
 """
@@ -38,7 +38,10 @@ from gpu_vecenv.bench.machine import machine  # noqa: E402
 from gpu_vecenv.train import PPOConfig, TrainConfig, Trainer  # noqa: E402
 
 WARM_UP = 4
-"""Iterations before the timed ones; a CUDA graph is captured in the third."""
+"""Iterations, and training steps, before the timed ones; a CUDA graph is captured in the third."""
+
+PER_STEP = 10
+"""Iterations of a long training step."""
 
 CASES = {
     "cpu": {
@@ -75,7 +78,7 @@ def sized(config: TrainConfig, iterations: int, device: str) -> TrainConfig:
     run = Trainer(dataclasses.replace(config, device=device), quiet=True)
     steps = run.steps_per_iteration
     run.close()
-    return dataclasses.replace(config, device=device, total_steps=steps * (WARM_UP + iterations + 1))
+    return dataclasses.replace(config, device=device, total_steps=steps * (PER_STEP * (WARM_UP + 1) + iterations))
 
 
 def ours(config: TrainConfig, iterations: int) -> float:
@@ -89,9 +92,9 @@ def ours(config: TrainConfig, iterations: int) -> float:
     return seconds / iterations
 
 
-def lightnings(config: TrainConfig, iterations: int) -> float:
+def lightnings(config: TrainConfig, iterations: int, per_step: int) -> float:
     """Return the seconds of an iteration in Lightning's loop."""
-    module, times = LightningRun(config), Times(clock_of(config))
+    module, times = LightningRun(config, iterations_per_step=per_step), Times(clock_of(config))
     screen = io.StringIO()
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(screen), contextlib.redirect_stderr(screen):
         trainer = lightning.Trainer(
@@ -100,17 +103,24 @@ def lightnings(config: TrainConfig, iterations: int) -> float:
         )  # fmt: skip
         trainer.fit(module)
     module.run.close()
-    return (times.times[WARM_UP + iterations] - times.times[WARM_UP]) / iterations
+    return (times.times[WARM_UP + iterations // per_step] - times.times[WARM_UP]) / iterations
 
 
 def measure(config: TrainConfig, iterations: int, rounds: int) -> dict[str, Any]:
-    """Return the medians of both loops, and the overhead: the median of the rounds' ratios, less 1."""
-    pairs = [(ours(config, iterations), lightnings(config, iterations)) for _ in range(rounds)]
-    mine, theirs = zip(*pairs, strict=True)
+    """Return the medians of both loops, and the overhead by iterations of a step: the median of the rounds' ratios, less 1."""
+    sizes = (1, PER_STEP)
+    times = [(ours(config, iterations), *(lightnings(config, iterations, size) for size in sizes)) for _ in range(rounds)]
+    mine, *theirs = zip(*times, strict=True)
+    by_size = zip(map(str, sizes), theirs, strict=True)
     return {
-        "num_envs": config.num_envs, "iterations": iterations, "rounds": rounds,
-        "trainer_ms": 1e3 * statistics.median(mine), "lightning_ms": 1e3 * statistics.median(theirs),
-        "overhead": statistics.median(b / a for a, b in pairs) - 1,
+        "num_envs": config.num_envs, "iterations": iterations, "rounds": rounds, "trainer_ms": 1e3 * statistics.median(mine),
+        "iterations_per_step": {
+            size: {
+                "lightning_ms": 1e3 * statistics.median(seconds),
+                "overhead": statistics.median(b / a for a, b in zip(mine, seconds, strict=True)) - 1,
+            }
+            for size, seconds in by_size
+        },
     }  # fmt: skip
 
 

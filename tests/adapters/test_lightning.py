@@ -75,6 +75,31 @@ def test_a_run_has_the_bits_of_the_trainer(config, device, tmp_path):
     assert trainer.current_epoch == 1
 
 
+@pytest.mark.parametrize("device", DEVICES)
+def test_steps_of_several_iterations_have_the_bits_of_the_trainer(device, tmp_path):
+    """Six iterations in steps of four: the second step has two. A checkpoint after the first goes on with the same bits."""
+    config = dataclasses.replace(CONFIG, device=device)
+    saver = callbacks.ModelCheckpoint(tmp_path, "{step}", every_n_train_steps=1, save_top_k=-1)
+    module = LightningRun(config, iterations_per_step=4)
+    trainer = lightnings(tmp_path, device, callbacks=[saver], enable_checkpointing=True)
+    trainer.fit(module)
+    assert (trainer.global_step, module.run.iteration, module.run.num_iterations) == (2, 6, 6)
+    whole = trained(config)
+    assert_same_run(module.run, whole)
+    again = LightningRun(config, iterations_per_step=4)
+    lightnings(tmp_path, device).fit(again, ckpt_path=tmp_path / "step=1.ckpt")
+    assert_same_run(again.run, whole)
+    short = LightningRun(config, iterations_per_epoch=2, iterations_per_step=2)
+    trainer = lightnings(tmp_path, device, max_epochs=2)
+    trainer.fit(short)
+    assert (trainer.global_step, short.run.iteration) == (2, 4)
+
+
+def test_an_epoch_has_whole_steps():
+    with pytest.raises(ConfigError, match="^iterations_per_epoch: expected a multiple of iterations_per_step, 2, got 3"):
+        LightningRun(CONFIG, iterations_per_epoch=3, iterations_per_step=2)
+
+
 @pytest.mark.works("Lightning", "max_steps, max_epochs, limit_train_batches, and fit() that goes on")
 @pytest.mark.parametrize(
     ("options", "done"), [({"max_steps": 4}, 4), ({"max_epochs": 1}, 2), ({"limit_train_batches": 1, "max_epochs": 3}, 3)]
@@ -195,9 +220,11 @@ def test_a_validation_is_an_evaluation(tmp_path):
     assert [float(x) for x in found[1:]] == pytest.approx([x for x in expected if x is not None])
     assert_same_run(module.run, trained(CONFIG))
     quiet = lightnings(tmp_path, limit_val_batches=1)
-    assert quiet.validate(module, verbose=False) == quiet.test(module, verbose=False) == [
-        {"evaluation/agent": pytest.approx(expected[-1])}
-    ]
+    assert (
+        quiet.validate(module, verbose=False)
+        == quiet.test(module, verbose=False)
+        == [{"evaluation/agent": pytest.approx(expected[-1])}]
+    )
 
 
 @pytest.mark.works("Lightning", "EarlyStopping and ModelCheckpoint on evaluation/ROLE")
@@ -212,7 +239,7 @@ def test_callbacks_monitor_evaluations(tmp_path):
     assert LightningRun.load_from_checkpoint(best.best_model_path).run.iteration == 2
 
 
-@pytest.mark.works("Lightning", "precision=\"bf16-mixed\"")
+@pytest.mark.works("Lightning", 'precision="bf16-mixed"')
 def test_the_precision_of_lightning_is_that_of_the_run(tmp_path):
     module = LightningRun(CONFIG)
     lightnings(tmp_path, precision="bf16-mixed", limit_val_batches=1, max_steps=3).fit(module)
@@ -319,7 +346,7 @@ def test_options_that_lightning_has_are_refused_by_name(option, value, instead):
         LightningRun(dataclasses.replace(CONFIG, **{option: value}))
 
 
-@pytest.mark.parametrize("name", ["iterations_per_epoch", "evaluation_episodes"])
+@pytest.mark.parametrize("name", ["iterations_per_epoch", "evaluation_episodes", "iterations_per_step"])
 @pytest.mark.parametrize("value", [0, -1, 1.5, True, "3"])
 def test_numbers_are_checked(name, value):
     with pytest.raises(ConfigError, match=f"^{name}: expected an integer from 1"):
