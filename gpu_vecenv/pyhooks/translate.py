@@ -61,7 +61,16 @@ class Translator(Statements):
         for name in HOOKS:
             if name in self.file.functions:
                 self._hook(self.file.functions[name])
+        self._check_calls()
         return "\n".join(self.out) + "\n"
+
+    def _check_calls(self) -> None:
+        """Refuse a helper that no hook calls. It has no arguments of known types, so nothing would check it."""
+        called = {*HOOKS, *(name for name, *_ in self.helpers)}
+        for name, node in self.file.functions.items():
+            if name not in called:
+                self.file.where = name
+                self.fail(node, f"no hook calls {name}(), so it cannot be checked; call it, or remove it from the file")
 
     # ---- hooks ------------------------------------------------------------------------------------------------
 
