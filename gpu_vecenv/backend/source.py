@@ -109,6 +109,17 @@ def kernel_source(spec: EnvSpec | Program) -> str:
     return defined + "\n".join(texts) + "\n"
 
 
+def takes_old_hooks(spec: EnvSpec) -> bool:
+    """Return True if the hooks of an env take ``(a, team)``, in place of ``GvWorld``.
+
+    Raises:
+        CompileError: the kernel cannot be read.
+    """
+    if spec.kernel.suffix == ".py" or _defines(read_text(spec.name, spec.kernel), "env_step"):
+        return False
+    return not _defines(kernel_source(spec), "env_step")  # it may be in a header
+
+
 def _defines(text: str, hook: str) -> bool:
     """Return True if a kernel defines a hook that takes ``GvWorld``."""
     return re.search(rf"\b{hook}\s*\(\s*GvWorld\s*&[^;{{}}]*\)\s*{{", text) is not None

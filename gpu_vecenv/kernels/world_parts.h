@@ -54,6 +54,7 @@ GV_FN constexpr gv_i32 gv_gather_margin(gv_i32 roles) { return 6 * roles - 2; }
 
 // Pairs of an agent and another element: `for (auto [me, it] : w.pairs(w.agents))`. The pairs of an agent may be the work of several
 // lanes, which write its row together. If scratch has room, rows are gathered there, and written in whole lines behind the loop.
+// `Others` is a reference to a range of the world, or w.each(n) itself: C++17 would destroy that before the loop begins.
 template <class Agent, class Other>
 struct GvPair {
     Agent me;
@@ -64,7 +65,7 @@ template <class Agents, class Others>
 struct GvPairs {
     const GvTeam& team;
     const Agents& agents;
-    const Others& others;
+    Others others;
     bool gathered;
     typename Agents::Rows memory, rows;  // the same addresses if rows are not gathered
 

@@ -128,6 +128,9 @@ class Expressions:
             name = shown(memory.field)
             if scope.kind == "uniform":
                 self.fail(node, f"all lanes would write {name!r}; write it in a phase or under `if w.once:`")
+            if memory.field.startswith("row "):
+                self.fail(node, f"writes {name!r} of another agent in a phase; loop over its features in a phase of that agent, "
+                                "`for me in w.role.NAME:`, or `for me, k in w.pairs(w.role.NAME, w.each(n)):`")  # fmt: skip
             if group:
                 self.fail(node, f"writes {name!r} of another agent in a phase; gather instead: let each agent change itself")
             if memory.array:

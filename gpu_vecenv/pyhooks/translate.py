@@ -51,6 +51,7 @@ class Translator(Statements):
         super().__init__(Vocabulary(spec), file)
         self.out: list[str] = []
         self.since: list[Access] = []
+        self.observed: list[Access] = []  # writes to rows of observations in the present hook
         self.barriers: list[tuple[str, int]] = []
         self.active: list[str] = []
         self.helpers: dict[tuple, Helper] = {}
@@ -61,7 +62,16 @@ class Translator(Statements):
         for name in HOOKS:
             if name in self.file.functions:
                 self._hook(self.file.functions[name])
+        self._check_calls()
         return "\n".join(self.out) + "\n"
+
+    def _check_calls(self) -> None:
+        """Refuse a helper that no hook calls. It has no arguments of known types, so nothing would check it."""
+        called = {*HOOKS, *(name for name, *_ in self.helpers)}
+        for name, node in self.file.functions.items():
+            if name not in called:
+                self.file.where = name
+                self.fail(node, f"no hook calls {name}(), so it cannot be checked; call it, or remove it from the file")
 
     # ---- hooks ------------------------------------------------------------------------------------------------
 
@@ -72,7 +82,7 @@ class Translator(Statements):
             self.fail(node, "a hook has one argument, w")
         if args.defaults or node.decorator_list:
             self.fail(node, "a hook has neither defaults nor decorators")
-        self.since, self.ended, self.accesses = [], {}, []
+        self.since, self.observed, self.ended, self.accesses = [], [], {}, []
         region, lines = new_region(node.body), list[str]()
         self._uniform(node.body, Scope("uniform", region, {}), lines)
         self.out += [self.line(node), f"GV_FN void {node.name}(GvWorld& w) {{", *_hoisted(region, 1), *lines, "}"]
@@ -115,6 +125,7 @@ class Translator(Statements):
             self.since = []
         if self.waits:
             self.since = []
+        self.observed += [access for access in self.accesses if access.writes and access.field.startswith("row obs")]
         self.since = list(dict.fromkeys(self.since + self.accesses))
 
     def _once(self, node: ast.If, scope: Scope, lines: list[str]) -> None:
@@ -167,6 +178,8 @@ class Translator(Statements):
         pad = "    " * scope.depth
         lines += [self.line(node), pad + head, *_hoisted(region, inner.depth), *body, pad + tail]
         self._check_races(node)
+        if inner.kind == "pairs":
+            self._check_gathered(node)
         self._end_of(region, scope, node, *names)
 
     def _variable(self, node: ast.AST, target: ast.expr, scope: Scope) -> str:
@@ -222,6 +235,12 @@ class Translator(Statements):
                 self.fail(node, f"this phase writes {name!r} of its own element and reads that of others; write in one "
                                 "phase and read in "
                                 "the next")  # fmt: skip
+
+    def _check_gathered(self, node: ast.stmt) -> None:
+        """Refuse pairs behind other features of the same rows, over which the gathered rows would be copied."""
+        if ROWS in self.words.scratch and any(new.conflicts(old) for new in self.accesses for old in self.observed):
+            self.fail(node, "w.pairs() gathers whole rows in w.scratch.rows and copies them over features that lines above "
+                            "have written; write those behind this loop")  # fmt: skip
 
     # ---- helpers ----------------------------------------------------------------------------------------------
 

@@ -364,11 +364,11 @@ def _world(spec: EnvSpec) -> list[str]:
         "    GV_METHOD void truncate(bool condition) const { state.truncated = condition; }",
         "    GV_METHOD void truncate_at(gv_i32 limit) const { truncate(gv_time_is_up(t, limit)); }",
         "    template <class Agents, class Others>",
-        "    GV_METHOD GvPairs<Agents, Others> pairs(const Agents& agents, const Others& others) const {",
+        "    GV_METHOD GvPairs<Agents, Others> pairs(const Agents& agents, Others&& others) const {",
         f"        return GvPairs<Agents, Others>(team, agents, others, {rest});",
         "    }",
         "    template <class Agents>",
-        "    GV_METHOD GvPairs<Agents, Agents> pairs(const Agents& agents) const { return pairs(agents, agents); }",
+        "    GV_METHOD GvPairs<Agents, const Agents&> pairs(const Agents& agents) const { return pairs(agents, agents); }",
         "};",
         "",
     ]

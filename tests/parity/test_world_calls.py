@@ -42,7 +42,13 @@ GV_FN void env_step(GvWorld& w) {
 }
 GV_FN void env_observe(GvWorld& w) {
     for (auto [me, it] : w.pairs(w.role.hand)) me.obs[it.in_role] = it.tools[0] - 0.5f * me.tools[1];
-    if (w.once) w.role.chief[0].obs = {(float)w.state.chosen, (float)w.t};
+    w.barrier();
+    for (auto [me, cell] : w.pairs(w.role.chief, w.each(4))) me.obs[2 + cell] = w.state.cells[cell];
+    w.barrier();
+    if (w.once) {
+        w.role.chief[0].obs[0] = (float)w.state.chosen;
+        w.role.chief[0].obs[1] = (float)w.t;
+    }
 }
 """
 
@@ -57,7 +63,7 @@ def gang(tmp_path_factory):
         kernel=kernel,
         roles=(
             Role("hand", "hands", lambda p: Box(-9, 9, (p["hands"],)), lambda p: MultiDiscrete([3, 4])),
-            Role("chief", 1, lambda p: Box(-9, 9, (2,)), lambda p: Discrete(5)),
+            Role("chief", 1, lambda p: Box(-9, 9, (6,)), lambda p: Discrete(5)),
         ),
         params=(Param("hands", 40, "int32", "hands in a world", low=1), TIME_LIMIT),
         sizes=("hands",),
@@ -111,6 +117,9 @@ def test_sums_pairs_and_agents_are_those_of_python(lanes, hands, gang, build):
         pairs = held[:, None, :, 0] - np.float32(0.5) * held[:, :, None, 1]
         np.testing.assert_array_equal(obs["hand"], pairs)
         np.testing.assert_array_equal(obs["chief"][:, 0, 0], order[:, 0])
+        rights = [partial_sums(world[:, 1]) for world in held]
+        no_tool = (tools == 0).all((1, 2))
+        np.testing.assert_array_equal(obs["chief"][:, 0, 2:], np.stack([rights, rights, no_tool, np.full(3, 0.25)], -1))
         weights = (np.arange(hands) + 1) * tools.sum(-1)[:, ::-1]
         np.testing.assert_array_equal(info["agent_reward"][:, :-1], weights)
         np.testing.assert_array_equal(info["agent_reward"][:, -1], [partial_sums(world[:, 0]) for world in held])

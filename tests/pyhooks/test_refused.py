@@ -1,10 +1,12 @@
 """Wrong hooks in Python are refused, with the file, the line, the function and what to write instead."""
 
+import dataclasses
 import tomllib
 from pathlib import Path
 
 import pytest
 
+from gpu_vecenv import Scratch
 from gpu_vecenv.errors import HookError
 from gpu_vecenv.pyhooks.translate import translate
 from tests.pyhooks.ledger import FIRST, HEAD, spec_of_text, text_with
@@ -33,6 +35,24 @@ def test_there_are_sixty_wrong_hooks_with_different_names():
 def test_the_hooks_around_the_wrong_ones_are_right(tmp_path):
     spec = spec_of_text(text_with(""), tmp_path)
     assert "GV_FN void env_step(GvWorld& w) {" in translate(spec, spec.kernel, text_with(""))
+
+
+PHASE = "    for me in w.agents:\n        me.obs[1] = 1.0\n"
+PAIRS = "    for me, k in w.pairs(w.agents, w.each(1)):\n        me.obs[k] = f32(me.gold)\n"
+
+
+def test_features_that_gathered_rows_would_overwrite_are_refused(tmp_path):
+    """Rows are gathered if scratch has an array `rows`. The last features of a row may be written behind the pairs."""
+    for body, gathers, refused in ((PHASE + PAIRS, True, True), (PHASE + PAIRS, False, False), (PAIRS + PHASE, True, False)):
+        text = text_with(f"\ndef env_observe(w):\n{body}")
+        spec = spec_of_text(text, tmp_path)
+        rows = (Scratch("rows", "float32", ("num_agents", 6), "gathered rows"),) if gathers else ()
+        spec = dataclasses.replace(spec, scratch=spec.scratch + rows)
+        if refused:
+            with pytest.raises(HookError, match=rf"hooks.py:{FIRST + 4}: env_observe: w.pairs\(\) gathers whole rows"):
+                translate(spec, spec.kernel, text)
+        else:
+            translate(spec, spec.kernel, text)
 
 
 @pytest.mark.parametrize("name", ["env_reset", "env_step", "env_observe"])

@@ -29,6 +29,7 @@ from gpu_vecenv.vector.env.reentrancy import ReentrancyGuard, guarded
 from gpu_vecenv.vector.env.rendering import Rendering
 from gpu_vecenv.vector.env.reward import RewardFunction, StepRewards
 from gpu_vecenv.vector.inputs.autoreset import parse_autoreset_mode
+from gpu_vecenv.vector.inputs.old_hooks import note_old_hooks
 from gpu_vecenv.vector.inputs.options import check_options, refuse_keywords
 from gpu_vecenv.vector.inputs.presets import check_reader, with_preset
 from gpu_vecenv.vector.inputs.resets import read_mask, read_options, read_worlds
@@ -145,6 +146,7 @@ class GpuVectorEnv(Copied, VectorEnv[ArrayT, Any, ArrayT]):
         self._waits = "debug=True" if debug else 'array="numpy"' if self._to_host else ""  # option that makes steps wait
         memory, copy = output_memory(array, self.device), copy and not self._to_host
         require_room(shapes, mode, copy, self.device, memory)
+        note_old_hooks(env_spec)
         backend = make_backend(layout, self._back_end, array)
         self.worlds = Worlds(shapes, backend, memory, mode, copy)
         self._places = self.worlds.outputs.results

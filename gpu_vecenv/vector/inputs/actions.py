@@ -15,6 +15,7 @@ from gpu_vecenv.backend.base import Backend
 from gpu_vecenv.errors import ActionError, ArrayTypeError, DeviceError, ShapeError
 from gpu_vecenv.spec.roles import INDEX_DTYPES, Group, smallest_dtype
 from gpu_vecenv.spec.validation import Array, describe, host_array, on_device, plain_tensor
+from gpu_vecenv.vector.inputs.callers import level_of_caller
 
 _UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
@@ -171,7 +172,7 @@ class ActionReader:
             self._warn = False
             warnings.warn(
                 f"Host actions are uploaded to {self._device} in every step; arrays on the device avoid the copy.",
-                stacklevel=_level_of_caller(),
+                stacklevel=level_of_caller(),
             )
         host = np.ascontiguousarray(_as_float32(actions) if self._continuous else actions)
         uploaded = self._memory.from_numpy(host)
@@ -231,14 +232,6 @@ def _plain_address(actions: Any, shape: tuple[int, ...]) -> Any:
 def _as_float32(actions: np.ndarray) -> np.ndarray:
     with np.errstate(over="ignore"):  # numbers beyond float32 become infinite; kernels clip them
         return actions.astype(np.float32, copy=False)
-
-
-def _level_of_caller() -> int:
-    """Return the ``stacklevel`` with which ``warnings.warn`` in the calling function shows a line outside this package."""
-    level, frame = 0, sys._getframe()
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("gpu_vecenv."):
-        level, frame = level + 1, frame.f_back
-    return level
 
 
 def _choices(space: Space) -> np.ndarray:
