@@ -14,7 +14,7 @@ from gpu_vecenv.backend.registers import Report, choose_limit
 from gpu_vecenv.registration import IDS
 from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.spec.layout import MODULES, Layout
-from tests.kernels.nvrtc import Used, kernel_reports, version
+from gpu_vecenv.testing.nvrtc import Used, kernel_reports, version
 from tests.kernels.test_ptx import spec_of
 
 RECORD = Path(__file__).with_name("registers.json")

@@ -1,0 +1,103 @@
+"""The env that a check looks at: its worlds, and random actions for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Box, Dict, Space
+
+from gpu_vecenv.backend.base import Backend
+from gpu_vecenv.errors import ParameterError
+from gpu_vecenv.spec.env_spec import EnvSpec
+from gpu_vecenv.spec.layout import Layout
+from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
+from gpu_vecenv.vector.outputs.tree import tree_map
+
+MakeBackend = Callable[[Layout], Backend]
+"""From the layout of an env to the back end that steps it."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """An env to check.
+
+    Args:
+        env: id, which ``module:Env-v0`` imports first, or a spec.
+        params: parameters of the env by name.
+        num_worlds: worlds that checks step.
+        num_steps: steps of each check.
+        seed: seed of the worlds and of the actions.
+    """
+
+    env: str | EnvSpec
+    params: Mapping[str, Any] = field(default_factory=dict)
+    num_worlds: int = 4
+    num_steps: int = 100
+    seed: int = 7
+
+    def make(self, backend: MakeBackend | None = None, **options: Any) -> GpuVectorEnv[np.ndarray]:
+        """Return an env of NumPy arrays on the CPU, unless options say otherwise.
+
+        Args:
+            backend: makes the back end that steps the worlds; None for the usual one.
+            options: keywords of ``GpuVectorEnv`` in place of those of the subject.
+
+        Raises:
+            ParameterError: the id makes no ``GpuVectorEnv``.
+            GpuVecenvError: the env cannot be made.
+        """
+        given = {"num_worlds": self.num_worlds, "device": "cpu", "array": "numpy", **self.params, **options}
+        made = GpuVectorEnv(self.env, **given) if isinstance(self.env, EnvSpec) else gymnasium.make_vec(self.env, **given)
+        env = made.unwrapped
+        if not isinstance(env, GpuVectorEnv):
+            raise ParameterError(f"{self.env}: expected the id of a GpuVectorEnv, got one of {type(env).__name__}.")
+        if backend is not None:
+            env.worlds.backend = backend(env.layout)
+        return env
+
+    def layout(self) -> Layout:
+        """Return the memory layout of the env."""
+        env = self.make(num_worlds=1)
+        env.close()
+        return env.layout
+
+    def quick(self) -> Subject:
+        """Return the subject of a quick check: fewer steps."""
+        return replace(self, num_steps=min(self.num_steps, 40))
+
+
+def random_actions(space: Space, rows: int, generator: np.random.Generator, beyond: bool = True) -> Any:
+    """Return actions of one step, (rows, ...), by role if the space is a Dict.
+
+    Args:
+        space: action space of one world or row.
+        rows: worlds or rows.
+        generator: source of random numbers.
+        beyond: numbers of a Box may exceed its bounds.
+    """
+    if isinstance(space, Dict):
+        return {role: random_actions(part, rows, generator, beyond) for role, part in space.items()}
+    shape = (rows, *(space.shape or ()))
+    if isinstance(space, Box):
+        if beyond:
+            return generator.normal(0, 2, shape).astype(np.float32)
+        low, high = np.maximum(space.low, -1e3), np.minimum(space.high, 1e3)
+        return generator.uniform(low, high, shape).astype(np.float32)
+    choices = np.broadcast_to(getattr(space, "nvec", None) if hasattr(space, "nvec") else space.n, space.shape or ())
+    return generator.integers(0, choices, shape, np.int32)
+
+
+def stacked(actions: list[Any]) -> Any:
+    """Return actions of several steps, with the leading axis steps, from those of each."""
+    return tree_map(lambda *arrays: np.stack(arrays), *actions)
+
+
+def action_table(env: GpuVectorEnv[np.ndarray], num_steps: int, seed: int, beyond: bool = True) -> Any:
+    """Return random actions of several steps of an env, with the leading axes steps and envs."""
+    generator = np.random.default_rng(seed)
+    space, rows = env.single_action_space, env.num_envs
+    return stacked([random_actions(space, rows, generator, beyond) for _ in range(num_steps)])
