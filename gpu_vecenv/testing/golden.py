@@ -46,7 +46,7 @@ def check_golden(subject: Subject, path: Path | None = None) -> str:
     layout = subject.layout()
     path = path or layout.spec.kernel.with_name(NAME)
     if not path.is_file():
-        raise NotRunError(f"there is no {path}; record_golden() writes one")
+        raise NotRunError(f"there is no {path.name} beside the kernel; record_golden() writes one")
     with np.load(path) as file:
         about = json.loads(str(file["about"]))
         steps: list[Arrays] = [{} for _ in range(about["steps"] + 1)]

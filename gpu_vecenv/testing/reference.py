@@ -65,7 +65,7 @@ def find_reference(spec: EnvSpec) -> Callable[[Params], Reference]:
     """
     beside = spec.kernel.with_name("reference.py")
     modules = [_module_of(beside)] if beside.is_file() else []
-    modules += [module for module in list(sys.modules.values()) if spec in _specs(module)]
+    modules += [module for module in list(sys.modules.values()) if _holds(module, spec)]
     lacking = ""
     for module in modules:
         for name, value in list(vars(module).items()):
@@ -74,13 +74,11 @@ def find_reference(spec: EnvSpec) -> Callable[[Params], Reference]:
                 if not lacks:
                     return value
                 lacking = f"; {name} has no {'() and no '.join(lacks)}()"
-    where = f"no class Reference with {', '.join(METHODS)} in {beside} or the module of the spec"
-    raise NotRunError(f"{where}{lacking}")
+    raise NotRunError(f"no class Reference with {'(), '.join(METHODS)}() beside {spec.kernel.name}{lacking}")
 
 
-def _specs(module: Any) -> list[EnvSpec]:
-    values = vars(module).values() if isinstance(module, ModuleType) else ()
-    return [value for value in list(values) if isinstance(value, EnvSpec)]
+def _holds(module: Any, spec: EnvSpec) -> bool:
+    return isinstance(module, ModuleType) and any(value is spec for value in list(vars(module).values()))
 
 
 def _module_of(path: Path) -> ModuleType:

@@ -150,11 +150,12 @@ def results_of(subject: Subject, quick: bool = False) -> Iterator[Result]:
     """
     start = time.perf_counter()
     try:
-        layout = subject.layout()
+        env = subject.make()
     except GpuVecenvError as error:
         yield Result("spec", "failed", str(error), time.perf_counter() - start)
         return
-    yield Result("spec", "ok", f"{layout.num_agents} agents", time.perf_counter() - start)
+    env.close()
+    yield Result("spec", "ok", f"{env.num_agents} agents a world", time.perf_counter() - start)
     checks = QUICK if quick else CHECKS
     yield from _in_processes(checks, subject.quick() if quick else subject)
 

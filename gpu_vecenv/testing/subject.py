@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import gymnasium
 import numpy as np
+from gymnasium.envs.registration import load_env_creator
 from gymnasium.spaces import Box, Dict, Space
 
 from gpu_vecenv.backend.base import Backend
-from gpu_vecenv.errors import ParameterError
+from gpu_vecenv.errors import GpuVecenvError, ParameterError, UnknownIdError
 from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.spec.layout import Layout
 from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
@@ -19,6 +23,10 @@ from gpu_vecenv.vector.outputs.tree import tree_map
 
 MakeBackend = Callable[[Layout], Backend]
 """From the layout of an env to the back end that steps it."""
+
+
+SHORT = 13
+"""Steps of a short episode."""
 
 
 @dataclass(frozen=True)
@@ -60,14 +68,43 @@ class Subject:
         return env
 
     def layout(self) -> Layout:
-        """Return the memory layout of the env."""
+        """Return the memory layout of the env; its kernel is not compiled if the id is registered with its spec."""
+        spec = self.env if isinstance(self.env, EnvSpec) else _registered(self.env)
+        if spec is not None:
+            return Layout(spec, spec.resolve(self.params))
         env = self.make(num_worlds=1)
         env.close()
         return env.layout
 
+    def with_short_episodes(self) -> Subject:
+        """Return the subject with episodes of ``SHORT`` steps, if a parameter that is not given sets their length."""
+        spec, limits = self.layout().spec, ("max_episode_steps", "episode_length")
+        for name in (param.name for param in spec.params if param.name in limits and param.name not in self.params):
+            shorter = replace(self, params={**self.params, name: SHORT})
+            with contextlib.suppress(GpuVecenvError):
+                shorter.layout()
+                return shorter
+        return self
+
     def quick(self) -> Subject:
         """Return the subject of a quick check: fewer steps."""
         return replace(self, num_steps=min(self.num_steps, 40))
+
+
+def _registered(env_id: str) -> EnvSpec | None:
+    """Return the spec that an id is registered with, by ``partial(GpuVectorEnv, SPEC)``; None if it is made in another way."""
+    module, colon, name = env_id.rpartition(":")
+    if colon:
+        try:
+            importlib.import_module(module)
+        except ModuleNotFoundError as error:
+            raise UnknownIdError(f"{env_id}: the module {module!r} cannot be imported: {error}.") from error
+    entry = gymnasium.spec(name).vector_entry_point
+    entry = load_env_creator(entry) if isinstance(entry, str) else entry
+    if not isinstance(entry, functools.partial) or entry.func is not GpuVectorEnv or entry.keywords:
+        return None
+    spec = entry.args[0] if len(entry.args) == 1 else None
+    return spec if isinstance(spec, EnvSpec) else None
 
 
 def random_actions(space: Space, rows: int, generator: np.random.Generator, beyond: bool = True) -> Any:
