@@ -79,8 +79,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: command line words; those of this process by default.
 
     Returns:
-        Exit status: 0 done; 1 ``doctor`` found no device that works, or ``check`` or ``lint`` a fault; 2 the input was wrong, memory ran out or an extra is
-        missing; 130 interrupted by Ctrl-C; 141 the reader of the output closed it, as ``| head -1`` does.
+        Exit status: 0 done; 1 ``doctor`` found no device that works, or ``check`` or ``lint`` a fault; 2 the input was wrong,
+        memory ran out or an extra is missing; 130 interrupted by Ctrl-C; 141 the reader of the output closed it, as
+        ``| head -1`` does.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     for name in ("stdout", "stderr"):

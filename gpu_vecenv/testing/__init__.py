@@ -1,7 +1,7 @@
 """Checks that an env is right, for tests of envs in this package and in others.
 
-``check_env()`` runs all of them, as ``gpu-vecenv check`` does. Each takes a ``Subject`` alone, returns a few words on what it did,
-and raises ``CheckError`` with the first difference, or ``NotRunError`` with the reason.
+``check_env()`` runs all of them, as ``gpu-vecenv check`` does. Each takes a ``Subject``, returns a few words on what it did, and
+raises ``CheckError`` with the first difference, or ``NotRunError`` with the reason.
 """
 
 from gpu_vecenv.testing.contract import check_autoreset, check_reset, check_values

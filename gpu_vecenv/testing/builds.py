@@ -31,9 +31,7 @@ class Builds:
         self._temporary = None if folder else tempfile.TemporaryDirectory(prefix="gpu_vecenv-builds-")
         self._folder = folder or Path(self._temporary.name if self._temporary else "")
 
-    def backend(
-        self, *flags: str, level: str | None = None, compiler: str | None = None, threads: int = 1
-    ) -> MakeBackend:
+    def backend(self, *flags: str, level: str | None = None, compiler: str | None = None, threads: int = 1) -> MakeBackend:
         """Return a maker of back ends.
 
         Args:

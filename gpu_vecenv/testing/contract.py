@@ -12,7 +12,7 @@ from gpu_vecenv.spec.fields import Field
 from gpu_vecenv.spec.layout import Layout
 from gpu_vecenv.testing.difference import Arrays, first_difference, flat, number, place
 from gpu_vecenv.testing.errors import CheckError, NotRunError
-from gpu_vecenv.testing.run import arrays_of, run, state_of
+from gpu_vecenv.testing.run import arrays_of, state_of
 from gpu_vecenv.testing.subject import Subject, action_table
 from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
 from gpu_vecenv.vector.outputs.tree import tree_map
@@ -78,7 +78,8 @@ def check_reset(subject: Subject) -> str:
         states.append(flat(obs, "obs") | state_of(env))
     env.close()
     for part in ("state.", "obs"):
-        found = first_difference(layout, *({name: one[name] for name in one if name.startswith(part)} for one in states))
+        one, two = ({name: state[name] for name in state if name.startswith(part)} for state in states)
+        found = first_difference(layout, one, two)
         if found is not None:
             raise CheckError(f"after the reset, {found}, by what the memory held before; env_reset does not write it, "
                              "or reads the previous episode.")  # fmt: skip
@@ -107,7 +108,8 @@ def check_autoreset(subject: Subject) -> str:
         found, _ = _episodes(subject, mode)
         for world, (one, two) in enumerate(zip(expected, found, strict=True)):
             for step, (left, right) in enumerate(zip(one, two, strict=False)):  # a mode may have taken fewer steps
-                difference = first_difference(layout, *({name: a[None] for name, a in each.items()} for each in (left, right)))
+                as_one = [{name: array[None] for name, array in each.items()} for each in (left, right)]
+                difference = first_difference(layout, as_one[0], as_one[1])
                 if difference is not None:
                     words = difference.replace("world 0", f"world {world}", 1)
                     raise CheckError(f"step {step} of the world, {words}; with autoreset_mode={mode!r}.")

@@ -49,8 +49,9 @@ def differs(one: np.ndarray, two: np.ndarray, tolerance: float) -> np.ndarray:
         if tolerance and "f" in (one.dtype.kind, two.dtype.kind):
             wide = one.astype(np.float64), two.astype(np.float64)
             unequal &= ~(np.abs(wide[0] - wide[1]) <= tolerance * np.maximum(1.0, np.abs(wide[0])))
-    both = [array.dtype.kind == "f" and np.isnan(array) for array in (one, two)]
-    found: np.ndarray = unequal & ~np.logical_and(*both)
+    if "f" == one.dtype.kind == two.dtype.kind:
+        unequal &= ~(np.isnan(one) & np.isnan(two))
+    found: np.ndarray = unequal
     return found
 
 
@@ -93,9 +94,7 @@ def _feature(layout: Layout, array: str, role: str, part: str, index: Sequence[i
     return f" `{named[index[0]]}`" if named else ""
 
 
-def require_equal(
-    layout: Layout, left: Sequence[Arrays], right: Sequence[Arrays], built: str, tolerance: float = 0.0
-) -> None:
+def require_equal(layout: Layout, left: Sequence[Arrays], right: Sequence[Arrays], built: str, tolerance: float = 0.0) -> None:
     """Raise CheckError with the first difference of two runs.
 
     Args:

@@ -44,20 +44,19 @@ def check_ptx(subject: Subject, architectures: Sequence[int] = ARCHITECTURES, mo
     return ", ".join(f"sm_{arch}" for arch in architectures)
 
 
-def chosen_registers(spec: EnvSpec, module: int, arch: int, layout: Layout) -> tuple[int | None, dict[str, Used], int]:
+def chosen_registers(layout: Layout, module: int, arch: int) -> tuple[int | None, dict[str, Used], int]:
     """Return the limit that the back end chooses for a module, what its kernels use then, and how often it compiles.
 
     Args:
-        spec: the env.
+        layout: memory layout of the env.
         module: index into ``layout.MODULES``.
         arch: such as 90 for sm_90.
-        layout: memory layout of the env.
     """
     blocks = module_blocks(layout, module)
     made: dict[int | None, dict[str, Used]] = {}
 
     def report(limit: int | None) -> Report:
-        made[limit] = kernel_reports(spec, arch, module, limit, **layout.params)
+        made[limit] = kernel_reports(layout.spec, arch, module, limit, **layout.params)
         first = made[limit][MODULES[module][0]]
         return Report(first.registers, first.local)
 
@@ -73,7 +72,7 @@ def check_registers(subject: Subject, arch: int = 90) -> str:
     """Return the registers of steps and rollouts and the bytes that they spill. Spills cost time and change no result."""
     layout, words = subject.layout(), []
     for module, names in enumerate(MODULES):
-        used = chosen_registers(layout.spec, module, arch, layout)[1][names[0]]
+        used = chosen_registers(layout, module, arch)[1][names[0]]
         spilled = f"spills {used.spills} bytes, see EnvSpec(registers=...)" if used.spills else "no spills"
         words.append(f"{names[0].removeprefix('gv_')}: {used.registers} registers, {spilled}")
     return "; ".join(words)

@@ -54,7 +54,9 @@ def statement_end(text: str, start: int) -> int:
     if text[start] == "#":  # a directive
         line = text.find("\n", start)
         return len(text) if line < 0 else line
-    head = re.compile(r"(?:(?:GV_LOOP|GV_UNROLL)\s+)?(?:else\s+)?(?:for|while|if(?:\s+constexpr)?|switch)\s*(?=\()").match(text, start)
+    head = re.compile(r"(?:(?:GV_LOOP|GV_UNROLL)\s+)?(?:else\s+)?(?:for|while|if(?:\s+constexpr)?|switch)\s*(?=\()").match(
+        text, start
+    )
     if head:
         end = statement_end(text, block_end(text, head.end()))
         follows = re.compile(r"\s*else\b").match(text, end)

@@ -64,7 +64,9 @@ def lint_file(path: Path) -> Violations:
         CompileError: the file cannot be read.
     """
     if path.suffix == ".py":
-        raise ParameterError(f"{path}: expected MODULE:ID for hooks in Python, whose names and types come from the spec, got a file.")
+        raise ParameterError(
+            f"{path}: expected MODULE:ID for hooks in Python, whose names and types come from the spec, got a file."
+        )
     text = read_text("lint", path)
     return (lint_doubles if path.resolve().is_relative_to(KERNEL_FOLDER.resolve()) else lint)(text)
 

@@ -13,7 +13,9 @@ from dataclasses import dataclass, field, replace
 from gpu_vecenv.spec.layout import Layout
 from gpu_vecenv.testing.kernel_text import Function, block_end, functions_of, paren_end, statement_end
 
-PHASE = re.compile(r"(?:GV_LOOP\s+)?for\s*\(\s*(?:const\s+)?(?:auto|int|gv_\w+)\s*&?\s*(\w+|\[[^\]]*\])\s*:\s*(w\.(agents|role\.\w+|each|pairs)\b)")
+PHASE = re.compile(
+    r"(?:GV_LOOP\s+)?for\s*\(\s*(?:const\s+)?(?:auto|int|gv_\w+)\s*&?\s*(\w+|\[[^\]]*\])\s*:\s*(w\.(agents|role\.\w+|each|pairs)\b)"
+)
 ONCE = re.compile(r"if\s*\(\s*w\.once\b")
 WAITS = re.compile(r"\bw\.(barrier|sum|count|any)\s*\(")
 NOT_MEMORY = {"index", "in_role", "action", "obs", "mask", "effects", "at", "of_lane", "count"}
@@ -21,6 +23,10 @@ NOT_MEMORY = {"index", "in_role", "action", "obs", "mask", "effects", "at", "of_
 
 NUMBERS = ("index", "in_role")
 """Numbers of an agent."""
+
+SCATTER = "written at an index that is not the loop's, and another lane may write it; gather instead: each element adds up what concerns it"
+IN_TURN = "write in one phase and read in the next"
+WAIT = "put w.barrier() between the two phases"
 
 Problem = tuple[int, str]
 """Position in the text, and a message."""
@@ -135,7 +141,9 @@ class Hook:
             self.phases += 1
             self._block(paren_end(text, text.index("(", start)), end, replace(scope, lanes="once", phase=self.phases))
             return scope
-        head = re.compile(r"(?:GV_LOOP\s+|GV_UNROLL\s+)?(?:else\s+)?(?:for|while|if(?:\s+constexpr)?|switch)\s*(?=\()").match(text, start, end)
+        head = re.compile(r"(?:GV_LOOP\s+|GV_UNROLL\s+)?(?:else\s+)?(?:for|while|if(?:\s+constexpr)?|switch)\s*(?=\()").match(
+            text, start, end
+        )
         if head:
             close = paren_end(text, head.end())
             inner = self._expression(head.end(), close, scope)
@@ -354,8 +362,7 @@ def _scattered(stretch: list[Access], ranges: Ranges) -> Iterator[Problem]:
     """Yield writes of one element by more than one lane."""
     for access in stretch if ranges.several else ():
         if access.writes and access.lanes == "other":
-            yield access.position, (f"`{access.text}` is written at an index that is not the loop's, and another lane may write it; "
-                                    "gather instead: each element adds up what concerns it")  # fmt: skip
+            yield access.position, f"`{access.text}` is {SCATTER}"
         elif access.writes and ranges.known and access.lanes in ("world", "all"):
             lanes = "each lane of the phase writes" if access.lanes == "world" else "all lanes write"
             yield access.position, f"`{access.text}` is one number of the world, which {lanes}; write it under `if (w.once)`"
@@ -372,12 +379,11 @@ def _unordered(text: str, stretch: list[Access], ranges: Ranges) -> Iterator[Pro
             if access.position in told or not _apart(write, access, ranges):
                 continue
             told.add(access.position)
+            of_write = f"`{write.text}` (line {line})"
             if access.phase == write.phase:
-                yield access.position, (f"`{access.text}` reads a neighbour in the phase that writes `{write.text}` (line {line}); "
-                                        "write in one phase and read in the next")  # fmt: skip
+                yield access.position, f"`{access.text}` reads a neighbour in the phase that writes {of_write}; {IN_TURN}"
             else:
-                yield access.position, (f"`{access.text}` is of another lane than `{write.text}`, which line {line} writes; "
-                                        "put w.barrier() between the two phases")  # fmt: skip
+                yield access.position, f"`{access.text}` is of another lane than the write of {of_write}; {WAIT}"
 
 
 def _apart(write: Access, access: Access, ranges: Ranges) -> bool:

@@ -160,7 +160,8 @@ def record(path: Path, env: str | EnvSpec, num_steps: int, **options: Any) -> En
         half = np.concatenate([np.repeat(half, count) for count in made.role_counts.values()])
     kept += [made.reset(options={"reset_mask": half}), made.observe()]
     recorder.save(path)
-    return made.env_spec
+    spec: EnvSpec = made.env_spec
+    return spec
 
 
 def build(spec: EnvSpec, folder: Path, flags: tuple[str, ...], text: str | None = None) -> Path:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 
@@ -72,7 +72,7 @@ def find_reference(spec: EnvSpec) -> Callable[[Params], Reference]:
             if inspect.isclass(value) and name.endswith("Reference") and value is not Reference:
                 lacks = [method for method in METHODS if not hasattr(value, method)]
                 if not lacks:
-                    return value
+                    return cast("Callable[[Params], Reference]", value)
                 lacking = f"; {name} has no {'() and no '.join(lacks)}()"
     raise NotRunError(f"no class Reference with {'(), '.join(METHODS)}() beside {spec.kernel.name}{lacking}")
 
@@ -106,31 +106,30 @@ def check_reference(subject: Subject, reference: Callable[[Params], Reference] |
     layout = env.layout
     one = (reference or find_reference(env.env_spec))(env.params)
     tolerance = float(getattr(one, "tolerance", TOLERANCE))
-    obs, _ = env.reset(seed=subject.seed)
+    env.reset(seed=subject.seed)
     actions = action_table(env, subject.num_steps, subject.seed + 1, beyond=False)
     for step in range(subject.num_steps):
-        before = env.get_state()
+        before, obs = env.get_state(), flat(env.observe(), "obs")
         for world in range(env.num_worlds):
             one.set_state(at(before, world))
-            _compare(layout, step, world, _observed(flat(obs, "obs"), world), flat(one.observe(), "obs"), tolerance)
-        out = env.step(at(actions, step))
-        arrays, after = arrays_of(out), env.get_state()
+            _compare(layout, step, world, _of_world(obs, world), flat(one.observe(), "obs"), tolerance)
+        arrays, after = arrays_of(env.step(at(actions, step))), env.get_state()
         for world in range(env.num_worlds):
             one.set_state(at(before, world))
             seen, rewards, terminated, truncated = one.step(at(at(actions, step), world))
             expected = flat(seen, "obs") | _pays(env, rewards)
-            expected |= {"terminated": np.bool_(terminated), "truncated": np.bool_(truncated)}
+            expected |= {"terminated": np.array(bool(terminated)), "truncated": np.array(bool(truncated))}
             state = {f"state.{name}": np.asarray(value) for name, value in one.get_state().items()}
-            found = {name: array[world] for name, array in arrays.items()}
-            found |= {f"state.{name}": array[world] for name, array in after.items()}
+            found = _of_world(arrays | {f"state.{name}": array for name, array in after.items()}, world)
             _compare(layout, step + 1, world, found, expected | state, tolerance)
         ended = arrays["terminated"] | arrays["truncated"]
-        obs = env.reset(options={"reset_mask": ended})[0] if ended.any() else out[0]
+        if ended.any():
+            env.reset(options={"reset_mask": ended})
     env.close()
     return f"{subject.num_steps} steps of {subject.num_worlds} worlds"
 
 
-def _observed(arrays: Arrays, world: int) -> Arrays:
+def _of_world(arrays: Arrays, world: int) -> Arrays:
     return {name: array[world] for name, array in arrays.items()}
 
 

@@ -8,7 +8,7 @@ import signal
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from multiprocessing.connection import Connection, wait
 from typing import Any, Literal
@@ -45,7 +45,7 @@ QUICK: dict[str, Check] = {
     "teams": partial(check_team, lanes=7),
     "lint": check_lint,
     "python": check_python_hooks,
-    "reference": check_reference,
+    "reference": lambda subject: check_reference(replace(subject, num_worlds=2, num_steps=min(20, subject.num_steps))),
     "rollouts": check_rollouts,
     "autoreset": check_autoreset,
     "reset": check_reset,
@@ -60,6 +60,7 @@ QUICK: dict[str, Check] = {
 CHECKS: dict[str, Check] = {
     **QUICK,
     "ptx": check_ptx,
+    "reference": check_reference,
     "teams": check_teams,
     "unoptimised": check_unoptimised,
     "compilers": check_compilers,
@@ -70,7 +71,7 @@ CHECKS: dict[str, Check] = {
 TITLES = {
     "spec": "the spec is valid, and the kernel compiles",
     "lint": "rules for kernels, by the text of the hooks",
-    "python": "checks of device=\"python\", for hooks in Python",
+    "python": 'checks of device="python", for hooks in Python',
     "reference": "each step is that of the reference in NumPy",
     "rollouts": "rollouts give the bits of single steps",
     "autoreset": "all modes of autoreset give the same episodes",
@@ -209,6 +210,9 @@ def _result(name: str, receiver: Connection, process: Any, seconds: float) -> Re
     except EOFError:
         process.join()
         cause = signal.Signals(-process.exitcode).name if process.exitcode < 0 else f"status {process.exitcode}"
-        status, detail = "failed", f"the process ended by {cause}; the check `bounds` shows the line of an access outside an array."
+        status, detail = (
+            "failed",
+            f"the process ended by {cause}; the check `bounds` shows the line of an access outside an array.",
+        )
     process.join(timeout=5)
     return Result(name, status, detail, seconds)

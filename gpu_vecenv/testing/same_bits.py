@@ -76,7 +76,7 @@ def check_worlds(subject: Subject) -> str:
         results += [arrays_of(out) for out in steps_of(env, given)]
         env.close()
         runs.append(results if start else [_worlds(arrays, first, few) for arrays in results])
-    require_equal(subject.layout(), *runs, f"worlds {first} and {first + 1} in an env of their own")
+    require_equal(subject.layout(), runs[0], runs[1], f"worlds {first} and {first + 1} in an env of their own")
     return f"{few} of {first + few + 1} worlds"
 
 

@@ -63,7 +63,12 @@ def files_of(spec: EnvSpec) -> set[str]:
 
 
 def sanitize(
-    env: str | EnvSpec, flags: tuple[str, ...], num_steps: int, worlds: tuple[int, ...] = (2,), text: str | None = None, **options: Any
+    env: str | EnvSpec,
+    flags: tuple[str, ...],
+    num_steps: int,
+    worlds: tuple[int, ...] = (2,),
+    text: str | None = None,
+    **options: Any,
 ) -> None:
     """Replay random steps, rollouts and resets under a sanitizer.
 

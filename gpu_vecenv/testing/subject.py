@@ -12,7 +12,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 from gymnasium.envs.registration import load_env_creator
-from gymnasium.spaces import Box, Dict, Space
+from gymnasium.spaces import Box, Dict
 
 from gpu_vecenv.backend.base import Backend
 from gpu_vecenv.errors import GpuVecenvError, ParameterError, UnknownIdError
@@ -99,15 +99,15 @@ def _registered(env_id: str) -> EnvSpec | None:
             importlib.import_module(module)
         except ModuleNotFoundError as error:
             raise UnknownIdError(f"{env_id}: the module {module!r} cannot be imported: {error}.") from error
-    entry = gymnasium.spec(name).vector_entry_point
-    entry = load_env_creator(entry) if isinstance(entry, str) else entry
+    named = gymnasium.spec(name).vector_entry_point
+    entry: Any = load_env_creator(named) if isinstance(named, str) else named
     if not isinstance(entry, functools.partial) or entry.func is not GpuVectorEnv or entry.keywords:
         return None
     spec = entry.args[0] if len(entry.args) == 1 else None
     return spec if isinstance(spec, EnvSpec) else None
 
 
-def random_actions(space: Space, rows: int, generator: np.random.Generator, beyond: bool = True) -> Any:
+def random_actions(space: Any, rows: int, generator: np.random.Generator, beyond: bool = True) -> Any:
     """Return actions of one step, (rows, ...), by role if the space is a Dict.
 
     Args:
@@ -124,7 +124,7 @@ def random_actions(space: Space, rows: int, generator: np.random.Generator, beyo
             return generator.normal(0, 2, shape).astype(np.float32)
         low, high = np.maximum(space.low, -1e3), np.minimum(space.high, 1e3)
         return generator.uniform(low, high, shape).astype(np.float32)
-    choices = np.broadcast_to(getattr(space, "nvec", None) if hasattr(space, "nvec") else space.n, space.shape or ())
+    choices = np.broadcast_to(space.nvec if hasattr(space, "nvec") else space.n, space.shape or ())
     return generator.integers(0, choices, shape, np.int32)
 
 
