@@ -72,6 +72,14 @@ def statement_end(text: str, start: int) -> int:
     return len(text)
 
 
+def place_of(text: str, position: int) -> tuple[str, int]:
+    """Return file and line of a position, by the last ``#line`` before it; the file is empty without one."""
+    found = list(re.finditer(r'^#line (\d+) "(.*)"$', text[:position], re.MULTILINE))
+    if not found:
+        return "", text.count("\n", 0, position) + 1
+    return found[-1][2], int(found[-1][1]) + text.count("\n", found[-1].end(), position) - 1
+
+
 def without_comments(text: str) -> str:
     """Return the text with spaces in place of comments."""
     return blank(r"//[^\n]*|/\*.*?\*/", text)

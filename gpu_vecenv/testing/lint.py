@@ -16,7 +16,7 @@ from gpu_vecenv.pyhooks.translate import translate
 from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.spec.layout import Layout
 from gpu_vecenv.testing.errors import CheckError
-from gpu_vecenv.testing.kernel_text import blank, block_end, functions_of, without_comments, without_lambdas
+from gpu_vecenv.testing.kernel_text import blank, block_end, functions_of, place_of, without_comments, without_lambdas
 from gpu_vecenv.testing.locals import kept_locals
 from gpu_vecenv.testing.phases import Ranges, conflicts
 from gpu_vecenv.testing.subject import Subject
@@ -88,7 +88,8 @@ def lint_env(layout: Layout) -> list[str]:
     else:
         text = _with_headers(spec, spec.kernel, set())
         found = _all_violations(text, Ranges(layout))
-    return [f"{_place(text, position)}: {message}" for position, message in found]
+    places = [(*place_of(text, position), message) for position, message in found]
+    return [f"{file}:{line}: {message}" for file, line, message in places]
 
 
 def _with_headers(spec: EnvSpec, path: Path, written: set[Path]) -> str:
@@ -105,12 +106,6 @@ def _with_headers(spec: EnvSpec, path: Path, written: set[Path]) -> str:
     return "\n".join(lines)
 
 
-def _place(text: str, position: int) -> str:
-    """Return ``FILE:LINE`` of a position by the last ``#line`` before it."""
-    *_, last = re.finditer(r'^#line (\d+) "(.*)"$', text[:position], re.MULTILINE)
-    return f"{last[2]}:{int(last[1]) + text.count(chr(10), last.end(), position) - 1}"
-
-
 def lint_doubles(text: str) -> Violations:
     """Return the doubles outside the functions that are marked for them."""
     return _by_line(text, _doubles(text))
@@ -122,7 +117,7 @@ def lint(text: str) -> Violations:
 
 
 def _by_line(text: str, found: Violations) -> Violations:
-    return [(text.count("\n", 0, position) + 1, message) for position, message in found]
+    return [(place_of(text, position)[1], message) for position, message in found]
 
 
 def _all_violations(text: str, ranges: Ranges) -> Violations:

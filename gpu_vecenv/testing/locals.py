@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gpu_vecenv.testing.kernel_text import Function, block_end, functions_of, statement_end
+from gpu_vecenv.testing.kernel_text import Function, block_end, functions_of, place_of, statement_end
 
 PHASE = re.compile(
     r"\bfor\s*\([^;{}()]*:\s*w\.(?:agents|role\.\w+|each\s*\(|pairs\s*\()|\bif\s*\(\s*w\.once\b|\bGV_FOR\s*\(|\bGV_ONCE\b"
@@ -63,7 +63,7 @@ def _kept(text: str, name: str, declared: int, end: int, phases: list[tuple[int,
             continue  # a new value
         if re.search(r"\b(?:w\.any|gv_any)\s*\([^();]*$", text[stop : read.start()]):
             continue  # each lane gives its own value, and all get the same
-        line = text.count("\n", 0, write.start()) + 1
+        line = place_of(text, write.start())[1]
         yield read.start(), (f"`{name}` is read behind the phase that assigns it (line {line}), and each lane has another value; "
                              "keep it in w.scratch or in the state")  # fmt: skip
         return

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from gpu_vecenv.spec.layout import Layout
-from gpu_vecenv.testing.kernel_text import Function, block_end, functions_of, paren_end, statement_end
+from gpu_vecenv.testing.kernel_text import Function, block_end, functions_of, paren_end, place_of, statement_end
 
 PHASE = re.compile(
     r"(?:GV_LOOP\s+)?for\s*\(\s*(?:const\s+)?(?:auto|int|gv_\w+)\s*&?\s*(\w+|\[[^\]]*\])\s*:\s*(w\.(agents|role\.\w+|each|pairs)\b)"
@@ -24,7 +24,8 @@ NOT_MEMORY = {"index", "in_role", "action", "obs", "mask", "effects", "at", "of_
 NUMBERS = ("index", "in_role")
 """Numbers of an agent."""
 
-SCATTER = "written at an index that is not the loop's, and another lane may write it; gather instead: each element adds up what concerns it"
+SCATTER = "written at an index that is not the loop's, and another lane may write it; "
+    "gather instead: each element adds up what concerns it"
 IN_TURN = "write in one phase and read in the next"
 WAIT = "put w.barrier() between the two phases"
 
@@ -374,7 +375,7 @@ def _unordered(text: str, stretch: list[Access], ranges: Ranges) -> Iterator[Pro
     for write in stretch:
         if not write.writes or write.lanes in ("other", "world", "all"):
             continue
-        line = text.count("\n", 0, write.position) + 1
+        line = place_of(text, write.position)[1]
         for access in stretch:
             if access.position in told or not _apart(write, access, ranges):
                 continue

@@ -10,8 +10,11 @@ from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.spec.fields import Field
 from tests.pyhooks.cases import port_of, spec_in_cpp
 
-PARAMS = {"Pot-v0": {"num_players": 5}, "Harvest-v0": {"num_red": 4, "num_blue": 3, "regrowth": 0.3},
-          "WarpGridTag-v0": {"num_taggers": 4, "grid_length": 3, "use_full_observation": False}}  # fmt: skip
+PARAMS = {
+    "Pot-v0": {"num_players": 5},
+    "Harvest-v0": {"num_red": 4, "num_blue": 3, "regrowth": 0.3},
+    "WarpGridTag-v0": {"num_taggers": 4, "grid_length": 3, "use_full_observation": False},
+}
 """Parameters with which agents meet often, by env."""
 
 
@@ -35,46 +38,126 @@ NAN = "expected a finite number, got nan"
 
 IN_CPP = {
     "in-place update": [
-        Fault(POT, "me.purse += s.share - me.put;", "me.purse += s.share - w.role.player[0].purse;", "lint", NEIGHBOUR, "[0].purse"),
-        Fault(HARVEST, "me.zaps = zap == 1 && !frozen;", "me.zaps = zap == 1 && !w.agents[0].zaps;", "lint", NEIGHBOUR, "[0].zaps"),
-        Fault(TAG, "me.reward = wall ? -p.wall_hit_penalty : 0.0f;",
-              "me.reward = w.agents[(me.index + 1) % w.agents.count()].loc_x > 1 ? 1.0f : 0.0f;", "lint", NEIGHBOUR, "% w.agents"),
+        Fault(
+            POT, "me.purse += s.share - me.put;", "me.purse += s.share - w.role.player[0].purse;", "lint", NEIGHBOUR, "[0].purse"
+        ),
+        Fault(
+            HARVEST, "me.zaps = zap == 1 && !frozen;", "me.zaps = zap == 1 && !w.agents[0].zaps;", "lint", NEIGHBOUR, "[0].zaps"
+        ),
+        Fault(
+            TAG,
+            "me.reward = wall ? -p.wall_hit_penalty : 0.0f;",
+            "me.reward = w.agents[(me.index + 1) % w.agents.count()].loc_x > 1 ? 1.0f : 0.0f;",
+            "lint",
+            NEIGHBOUR,
+            "% w.agents",
+        ),
     ],
     "scatter": [
-        Fault(POT, "me.put = coins < me.purse", "w.state.put[me.purse % 5] = coins < me.purse", "lint", INDEX, "put[me.purse % 5]"),
-        Fault(HARVEST, "if (hit) me.frozen_until", "w.state.apples[me.y * SIDE + me.x] = 0;\n    if (hit) me.frozen_until", "lint",
-              INDEX, "me.x] = 0"),
-        Fault(TAG, "me.reward += me.index == runner.index", "w.agents[me.loc_x].reward += me.index == runner.index", "lint", INDEX,
-              "w.agents[me.loc_x]"),
+        Fault(
+            POT, "me.put = coins < me.purse", "w.state.put[me.purse % 5] = coins < me.purse", "lint", INDEX, "put[me.purse % 5]"
+        ),
+        Fault(
+            HARVEST,
+            "if (hit) me.frozen_until",
+            "w.state.apples[me.y * SIDE + me.x] = 0;\n    if (hit) me.frozen_until",
+            "lint",
+            INDEX,
+            "me.x] = 0",
+        ),
+        Fault(
+            TAG,
+            "me.reward += me.index == runner.index",
+            "w.agents[me.loc_x].reward += me.index == runner.index",
+            "lint",
+            INDEX,
+            "w.agents[me.loc_x]",
+        ),
     ],
     "missing barrier": [
         Fault(POT, "    w.barrier();\n", "", "lint", BARRIER, "me.purse += s.share"),
-        Fault(HARVEST, "    w.barrier();\n    for (auto me : w.agents) meet", "    for (auto me : w.agents) meet", "lint", BARRIER,
-              "const int dx = it.x - me.x"),
+        Fault(
+            HARVEST,
+            "    w.barrier();\n    for (auto me : w.agents) meet",
+            "    for (auto me : w.agents) meet",
+            "lint",
+            BARRIER,
+            "const int dx = it.x - me.x",
+        ),
         Fault(TAG, "    w.barrier();\n", "", "lint", BARRIER, "runner.loc_x"),
     ],
     "local across a barrier": [
-        Fault(POT, "    for (auto me : w.role.player) {\n        const int coins = me.action.index();",
-              "    int coins = 0;\n    for (auto me : w.role.player) {\n        coins = me.action.index();", "lint", LOCAL, "- coins;"),
-        Fault(HARVEST, "    for (auto me : w.agents) act(w, me);", "    int x;\n    for (auto me : w.agents) {\n        act(w, me);\n"
-              "        x = me.x;\n    }", "lint", LOCAL, "= x < 0"),
-        Fault(TAG, "    for (auto me : w.agents) {\n        const int move", "    bool wall = false;\n"
-              "    for (auto me : w.agents) {\n        const int move", "lint", LOCAL, "wall ? 0.0f"),
+        Fault(
+            POT,
+            "    for (auto me : w.role.player) {\n        const int coins = me.action.index();",
+            "    int coins = 0;\n    for (auto me : w.role.player) {\n        coins = me.action.index();",
+            "lint",
+            LOCAL,
+            "- coins;",
+        ),
+        Fault(
+            HARVEST,
+            "    for (auto me : w.agents) act(w, me);",
+            "    int x;\n    for (auto me : w.agents) {\n        act(w, me);\n        x = me.x;\n    }",
+            "lint",
+            LOCAL,
+            "= x < 0",
+        ),
+        Fault(
+            TAG,
+            "    for (auto me : w.agents) {\n        const int move",
+            "    bool wall = false;\n    for (auto me : w.agents) {\n        const int move",
+            "lint",
+            LOCAL,
+            "wall ? 0.0f",
+        ),
     ],
     "past the array": [
-        Fault(POT, "me.obs = {(float)me.purse};", "me.obs = {(float)w.state.purse[me.in_role + 1]};", "bounds", "heap-buffer-overflow",
-              "purse[me.in_role + 1]"),
-        Fault(HARVEST, "me.obs[3] = (float)me.zaps;", "me.obs[3] = (float)w.agents[w.agents.count()].zaps;", "bounds",
-              "heap-buffer-overflow", "[w.agents.count()]"),
-        Fault(TAG, "row[5] = (float)w.t", "row[5] = (float)w.state.loc_x[w.agents.count()]", "bounds", "heap-buffer-overflow",
-              "row[5]"),
+        Fault(
+            POT,
+            "me.obs = {(float)me.purse};",
+            "me.obs = {(float)w.state.purse[me.in_role + 1]};",
+            "bounds",
+            "heap-buffer-overflow",
+            "purse[me.in_role + 1]",
+        ),
+        Fault(
+            HARVEST,
+            "me.obs[3] = (float)me.zaps;",
+            "me.obs[3] = (float)w.agents[w.agents.count()].zaps;",
+            "bounds",
+            "heap-buffer-overflow",
+            "[w.agents.count()]",
+        ),
+        Fault(
+            TAG,
+            "row[5] = (float)w.t",
+            "row[5] = (float)w.state.loc_x[w.agents.count()]",
+            "bounds",
+            "heap-buffer-overflow",
+            "row[5]",
+        ),
     ],
     "before the array": [
-        Fault(POT, "me.obs = {(float)me.purse};", "me.obs = {(float)w.state.purse[me.in_role - 1]};", "bounds", "heap-buffer-overflow",
-              "purse[me.in_role - 1]"),
-        Fault(HARVEST, "me.obs[3] = (float)me.zaps;", "me.obs[3] = (float)w.state.apples[-1];", "bounds", "heap-buffer-overflow",
-              "apples[-1]"),
-        Fault(TAG, "row[5] = (float)w.t", "row[5] = (float)w.state.loc_x[me.index - 1]", "bounds", "heap-buffer-overflow", "row[5]"),
+        Fault(
+            POT,
+            "me.obs = {(float)me.purse};",
+            "me.obs = {(float)w.state.purse[me.in_role - 1]};",
+            "bounds",
+            "heap-buffer-overflow",
+            "purse[me.in_role - 1]",
+        ),
+        Fault(
+            HARVEST,
+            "me.obs[3] = (float)me.zaps;",
+            "me.obs[3] = (float)w.state.apples[-1];",
+            "bounds",
+            "heap-buffer-overflow",
+            "apples[-1]",
+        ),
+        Fault(
+            TAG, "row[5] = (float)w.t", "row[5] = (float)w.state.loc_x[me.index - 1]", "bounds", "heap-buffer-overflow", "row[5]"
+        ),
     ],
     "double": [
         Fault(POT, "me.reward = (float)s.share;", "me.reward = 1.1 * s.share;", "lint", "`1.1` is a double literal", "1.1"),
@@ -86,7 +169,7 @@ IN_CPP = {
         Fault(HARVEST, "me.reward = (float)me.ate", "me.reward = gv_sqrt((float)me.ate - 1.0f)", "values", NAN),
         Fault(TAG, "-p.wall_hit_penalty : 0.0f", "gv_sqrt(-1.0f) : 0.0f", "values", NAN),
     ],
-}  # fmt: skip
+}
 """Faults in C++ by kind. Further edits of ``EDITS`` use the local of "local across a barrier" behind the barrier."""
 
 EDITS = {
@@ -104,30 +187,72 @@ IN_PYTHON = {
     ],
     "scatter": [
         Fault(POT, "me.put = min", "w.state.put[me.purse % 5] = min", "lint", "may be that of another lane", "put[me.purse % 5]"),
-        Fault(HARVEST, "    me.zaps = zap", "    w.state.apples[me.y * SIDE + me.x] = 0\n    me.zaps = zap", "lint",
-              "may be that of another lane", "me.x] = 0"),
-        Fault(TAG, "        me.loc_y = 0 if", "        w.agents[me.loc_x].reward = 1.0\n        me.loc_y = 0 if", "lint", "of another agent in a phase",
-              "w.agents[me.loc_x]"),
+        Fault(
+            HARVEST,
+            "    me.zaps = zap",
+            "    w.state.apples[me.y * SIDE + me.x] = 0\n    me.zaps = zap",
+            "lint",
+            "may be that of another lane",
+            "me.x] = 0",
+        ),
+        Fault(
+            TAG,
+            "        me.loc_y = 0 if",
+            "        w.agents[me.loc_x].reward = 1.0\n        me.loc_y = 0 if",
+            "lint",
+            "of another agent in a phase",
+            "w.agents[me.loc_x]",
+        ),
     ],
     "local across a barrier": [
         Fault(POT, "me.purse += ", "me.purse += coins + ", "lint", "was local to the block", "coins +"),
-        Fault(HARVEST, "    for me in w.agents:\n        meet(w, me)", "        kept = me.x\n    for me in w.agents:\n"
-              "        me.frozen_until = kept\n        meet(w, me)", "lint", "was local to the block", "= kept"),
+        Fault(
+            HARVEST,
+            "    for me in w.agents:\n        meet(w, me)",
+            "        kept = me.x\n    for me in w.agents:\n        me.frozen_until = kept\n        meet(w, me)",
+            "lint",
+            "was local to the block",
+            "= kept",
+        ),
         Fault(TAG, "me.reward += ", "me.reward += f32(x) + ", "lint", "was local to the block", "f32(x)"),
     ],
     "past the array": [
-        Fault(POT, "me.obs = [f32(me.purse)]", "me.obs = [f32(w.state.purse[me.in_role + 1])]", "python", "index 5 of w.state.purse",
-              "me.in_role + 1"),
+        Fault(
+            POT,
+            "me.obs = [f32(me.purse)]",
+            "me.obs = [f32(w.state.purse[me.in_role + 1])]",
+            "python",
+            "index 5 of w.state.purse",
+            "me.in_role + 1",
+        ),
         Fault(HARVEST, "f32(me.zaps)", "f32(w.agents[w.agents.count()].zaps)", "python", "index 7 of", "w.agents.count()].zaps"),
-        Fault(TAG, "me.obs[5] = f32(w.t)", "me.obs[5] = f32(w.state.loc_x[w.agents.count()])", "python", "index 5 of w.state.loc_x",
-              "me.obs[5]"),
+        Fault(
+            TAG,
+            "me.obs[5] = f32(w.t)",
+            "me.obs[5] = f32(w.state.loc_x[w.agents.count()])",
+            "python",
+            "index 5 of w.state.loc_x",
+            "me.obs[5]",
+        ),
     ],
     "before the array": [
-        Fault(POT, "me.obs = [f32(me.purse)]", "me.obs = [f32(w.state.purse[me.in_role - 1])]", "python", "index -1 of w.state.purse",
-              "me.in_role - 1"),
+        Fault(
+            POT,
+            "me.obs = [f32(me.purse)]",
+            "me.obs = [f32(w.state.purse[me.in_role - 1])]",
+            "python",
+            "index -1 of w.state.purse",
+            "me.in_role - 1",
+        ),
         Fault(HARVEST, "f32(me.zaps)", "f32(w.agents[me.index - 1].zaps)", "python", "index -1 of", "me.index - 1].zaps"),
-        Fault(TAG, "me.obs[5] = f32(w.t)", "me.obs[5] = f32(w.state.loc_x[me.index - 1])", "python", "index -1 of w.state.loc_x",
-              "me.obs[5]"),
+        Fault(
+            TAG,
+            "me.obs[5] = f32(w.t)",
+            "me.obs[5] = f32(w.state.loc_x[me.index - 1])",
+            "python",
+            "index -1 of w.state.loc_x",
+            "me.obs[5]",
+        ),
     ],
     "double": [
         Fault(POT, "me.reward = f32(", "me.reward = float(", "lint", "float() computes in other types", "float("),
@@ -139,7 +264,7 @@ IN_PYTHON = {
         Fault(HARVEST, "    me.reward = f32(me.ate)", "    me.reward = sqrt(f32(me.ate) - 1.0)", "values", NAN),
         Fault(TAG, "me.reward += ", "me.reward += sqrt(-1.0) + ", "values", NAN),
     ],
-}  # fmt: skip
+}
 """Faults in Python by kind. A barrier cannot be missing, because the translator places them."""
 
 
