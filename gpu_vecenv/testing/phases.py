@@ -24,8 +24,7 @@ NOT_MEMORY = {"index", "in_role", "action", "obs", "mask", "effects", "at", "of_
 NUMBERS = ("index", "in_role")
 """Numbers of an agent."""
 
-SCATTER = "written at an index that is not the loop's, and another lane may write it; "
-    "gather instead: each element adds up what concerns it"
+SCATTER = "written at an index that is not the loop's, and another lane may write it; gather instead, see the rules for kernels"
 IN_TURN = "write in one phase and read in the next"
 WAIT = "put w.barrier() between the two phases"
 
