@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from typing import Annotated
 
 import tyro
@@ -53,11 +54,13 @@ def check(
     subject = Subject(env_id, parse_settings(env, "--env"), num_worlds, num_steps, seed)
     names = [name for name in TITLES if name == "spec" or name in (QUICK if quick else CHECKS)]
     console, start, found = Console(), time.perf_counter(), dict[str, Result]()
-    with Live(_table(names, found), console=console, auto_refresh=False) as live:
+    with Live(_table(names, found), console=console, auto_refresh=False) if console.is_terminal else nullcontext() as live:
         for result in results_of(subject, quick):
             found[result.name] = result
-            live.update(_table(names, found), refresh=console.is_terminal)
-        live.update(_table(names, found), refresh=True)
+            if live is not None:
+                live.update(_table(names, found), refresh=True)
+    if live is None:
+        console.print(_table(names, found))
     failed = [one for one in found.values() if one.status == "failed"]
     for one in failed:
         print(f"failed {one.name}: {one.detail}")  # whole lines, so that editors find FILE:LINE

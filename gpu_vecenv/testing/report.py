@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import resource
 import signal
 import time
 import traceback
@@ -13,7 +14,7 @@ from functools import partial
 from multiprocessing.connection import Connection, wait
 from typing import Any, Literal
 
-from gpu_vecenv.errors import GpuVecenvError
+from gpu_vecenv.errors import GpuVecenvError, UnknownIdError
 from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.testing.contract import check_autoreset, check_reset, check_values
 from gpu_vecenv.testing.errors import CheckError, NotRunError
@@ -135,8 +136,7 @@ def check_env(env: str | EnvSpec, quick: bool = False, **params: Any) -> Report:
 
     Raises:
         CheckError: a check failed; the message has one line for each.
-        ParameterError: the id makes no ``GpuVectorEnv``.
-        gymnasium.error.Error: no env has this id.
+        gymnasium.error.Error: no env has this id, or its module cannot be imported.
     """
     report = Report(str(getattr(env, "name", env)), tuple(results_of(Subject(env, params), quick)))
     if report.failed:
@@ -152,6 +152,8 @@ def results_of(subject: Subject, quick: bool = False) -> Iterator[Result]:
     start = time.perf_counter()
     try:
         env = subject.make()
+    except UnknownIdError:
+        raise
     except GpuVecenvError as error:
         yield Result("spec", "failed", str(error), time.perf_counter() - start)
         return
@@ -191,7 +193,8 @@ def _in_processes(checks: Mapping[str, Check], subject: Subject) -> Iterator[Res
 
 
 def _send_result(sender: Connection, check: Check, subject: Subject) -> None:
-    """Run a check in a process of its own."""
+    """Run a check in a process of its own, of which no memory is written to disk if a kernel crashes it."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     try:
         sent: tuple[str, str] = ("ok", check(subject))
     except NotRunError as error:

@@ -59,10 +59,7 @@ class Subject:
             GpuVecenvError: the env cannot be made.
         """
         given = {"num_worlds": self.num_worlds, "device": "cpu", "array": "numpy", **self.params, **options}
-        made = GpuVectorEnv(self.env, **given) if isinstance(self.env, EnvSpec) else gymnasium.make_vec(self.env, **given)
-        env = made.unwrapped
-        if not isinstance(env, GpuVectorEnv):
-            raise ParameterError(f"{self.env}: expected the id of a GpuVectorEnv, got one of {type(env).__name__}.")
+        env = GpuVectorEnv(self.env, **given) if isinstance(self.env, EnvSpec) else _made(self.env, given)
         if backend is not None:
             env.worlds.backend = backend(env.layout)
         return env
@@ -91,15 +88,34 @@ class Subject:
         return replace(self, num_steps=min(self.num_steps, 40))
 
 
-def _registered(env_id: str) -> EnvSpec | None:
-    """Return the spec that an id is registered with, by ``partial(GpuVectorEnv, SPEC)``; None if it is made in another way."""
+def _made(env_id: str, options: Mapping[str, Any]) -> GpuVectorEnv[np.ndarray]:
+    """Make the env of an id."""
+    name = _imported(env_id)
+    try:
+        env = gymnasium.make_vec(name, **options).unwrapped
+    except GpuVecenvError:
+        raise
+    except TypeError as error:  # another vector env does not know the options
+        raise ParameterError(f"{env_id}: expected the id of a GpuVectorEnv: {error}.") from error
+    if not isinstance(env, GpuVectorEnv):
+        raise ParameterError(f"{env_id}: expected the id of a GpuVectorEnv, got one of {type(env).__name__}.")
+    return env
+
+
+def _imported(env_id: str) -> str:
+    """Import the module of an id, and return the id without it."""
     module, colon, name = env_id.rpartition(":")
     if colon:
         try:
             importlib.import_module(module)
         except ModuleNotFoundError as error:
             raise UnknownIdError(f"{env_id}: the module {module!r} cannot be imported: {error}.") from error
-    named = gymnasium.spec(name).vector_entry_point
+    return name
+
+
+def _registered(env_id: str) -> EnvSpec | None:
+    """Return the spec that an id is registered with, by ``partial(GpuVectorEnv, SPEC)``; None if it is made in another way."""
+    named = gymnasium.spec(_imported(env_id)).vector_entry_point
     entry: Any = load_env_creator(named) if isinstance(named, str) else named
     if not isinstance(entry, functools.partial) or entry.func is not GpuVectorEnv or entry.keywords:
         return None
