@@ -81,6 +81,7 @@ def check_worlds(subject: Subject) -> str:
 
 
 def _worlds(arrays: Arrays, first: int, few: int) -> Arrays:
+    """Return the results of some worlds alone."""
     return {name: array[first : first + few] for name, array in arrays.items()}
 
 
