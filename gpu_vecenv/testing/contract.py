@@ -83,7 +83,7 @@ def check_reset(subject: Subject) -> str:
         if found is not None:
             raise CheckError(f"after the reset, {found}, by what the memory held before; env_reset does not write it, "
                              "or reads the previous episode.")  # fmt: skip
-    return f"{len(layout.spec.state)} fields"
+    return f"fields: {len(layout.spec.state)}"
 
 
 def _poison(layout: Layout, field: Field, which: int) -> np.ndarray:
@@ -113,7 +113,7 @@ def check_autoreset(subject: Subject) -> str:
                 if difference is not None:
                     words = difference.replace("world 0", f"world {world}", 1)
                     raise CheckError(f"step {step} of the world, {words}; with autoreset_mode={mode!r}.")
-    return f"{ends} ends of episodes"
+    return f"ends of episodes: {ends}"
 
 
 def _episodes(subject: Subject, mode: str) -> tuple[list[list[Arrays]], int]:

@@ -158,7 +158,7 @@ def results_of(subject: Subject, quick: bool = False) -> Iterator[Result]:
         yield Result("spec", "failed", str(error), time.perf_counter() - start)
         return
     env.close()
-    yield Result("spec", "ok", f"{env.num_agents} agents a world", time.perf_counter() - start)
+    yield Result("spec", "ok", f"agents of a world: {env.num_agents}", time.perf_counter() - start)
     checks = QUICK if quick else CHECKS
     yield from _in_processes(checks, subject.quick() if quick else subject)
 

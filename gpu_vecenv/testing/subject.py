@@ -108,7 +108,7 @@ def _imported(env_id: str) -> str:
     if colon:
         try:
             importlib.import_module(module)
-        except ModuleNotFoundError as error:
+        except (ModuleNotFoundError, TypeError, ValueError) as error:
             raise UnknownIdError(f"{env_id}: the module {module!r} cannot be imported: {error}.") from error
     return name
 
