@@ -37,6 +37,14 @@ class AcrobotReference:
         self.t = 0
         return self.observe()
 
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Take the state of one world, with the names of the spec and ``t``."""
+        self.state, self.t = np.array(state["state"], np.float32), int(state["t"])
+
+    def get_state(self) -> dict[str, Any]:
+        """Return the state under the names of the spec."""
+        return {"state": self.state, "t": self.t}
+
     def observe(self) -> np.ndarray:
         """Observation of the present state, float32 (6,): cosine and sine of each angle, then the velocities in rad/s."""
         a1, a2, v1, v2 = self.state.astype(np.float64)

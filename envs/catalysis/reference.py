@@ -10,13 +10,16 @@ from typing import Any
 
 import numpy as np
 
+from gpu_vecenv.envs.catalysis.spec import landscape
+
 
 class CatalysisReference:
     """One or two atoms over a landscape of energies.
 
     Args:
         params: resolved parameters of WarpCatalysis-v0, by name.
-        energies: energies of the cells in eV, (nx, ny, slab), for two atoms (nx, ny, slab) twice.
+        energies: energies of the cells in eV, (nx, ny, slab), for two atoms (nx, ny, slab) twice; by default those that the
+            parameters name.
 
     Attributes:
         position: coordinates of all atoms, one atom after the other; 3 or 6 integers.
@@ -24,8 +27,8 @@ class CatalysisReference:
         barrier: highest energy on the path above that of the start, in eV.
     """
 
-    def __init__(self, params: Mapping[str, Any], energies: np.ndarray) -> None:
-        self._params, self._energies = params, energies
+    def __init__(self, params: Mapping[str, Any], energies: np.ndarray | None = None) -> None:
+        self._params, self._energies = params, landscape(params) if energies is None else energies
         self._start = [int(value) for value in params["initial_state"]]
         self._target = [int(value) for value in params["final_state"]]
         self._size = [params["nx"], params["ny"], params["nz"]] * (len(self._start) // 3)
@@ -36,6 +39,17 @@ class CatalysisReference:
         """Start an episode; returns the observation, float32 (4,), or (8,) for two atoms."""
         self.position, self.t, self.barrier = list(self._start), 0, 0.0
         return self.observe()
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Take the state of one world, with the names of the spec and ``t``."""
+        atoms = (state["position"], state["position2"])[: len(self._start) // 3]
+        self.position = [int(value) for atom in atoms for value in atom[:3]]
+        self.t, self.barrier = int(state["t"]), 0.0
+
+    def get_state(self) -> dict[str, Any]:
+        """Return the state under the names of the spec."""
+        atoms = [np.array([*self.position[first : first + 3], 0], np.uint8) for first in range(0, len(self.position), 3)]
+        return {"t": self.t, **dict(zip(("position", "position2"), atoms, strict=False))}
 
     def observe(self) -> np.ndarray:
         """Observation of the present state: coordinates over the size of the grid, then the distance of each atom."""

@@ -40,6 +40,15 @@ class GridTagReference:
         self.t = 0
         return self.observe()
 
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Take the state of one world, with the names of the spec and ``t``."""
+        self.reset(state["loc_x"], state["loc_y"])
+        self.t = int(state["t"])
+
+    def get_state(self) -> dict[str, Any]:
+        """Return the state under the names of the spec."""
+        return {"loc_x": self.loc[:, 0], "loc_y": self.loc[:, 1], "t": self.t}
+
     def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, bool, bool]:
         """Move all agents at once.
 

@@ -33,6 +33,15 @@ class RecallReference:
         self.choice: int | None = None
         return self.observe()
 
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Take the state of one world, with the names of the spec and ``t``."""
+        self.cue, self.t = int(state["cue"]), int(state["t"])
+        self.choice = int(state["choice"]) if state["choice"] >= 0 else None
+
+    def get_state(self) -> dict[str, Any]:
+        """Return the state under the names of the spec."""
+        return {"cue": self.cue, "choice": -1 if self.choice is None else self.choice, "t": self.t}
+
     def observe(self) -> np.ndarray:
         """Observation of the present state, float32 (num_cues + 1,): the cue at the start, and the question from ``delay`` on."""
         cue = np.eye(self._cues)[self.cue] if self.t == 0 else np.zeros(self._cues)

@@ -62,6 +62,17 @@ class TagReference:
         self.t = 0
         return self.observe()
 
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Take the state of one world, with the names of the spec and ``t``."""
+        self.reset(state["loc_x"], state["loc_y"], state["direction"])
+        self.speed, self.acceleration = to_float32(state["speed"]), to_float32(state["acceleration"])
+        self.alive, self.tagged_by, self.t = state["alive"] != 0, np.array(state["tagged_by"]), int(state["t"])
+
+    def get_state(self) -> dict[str, Any]:
+        """Return the state under the names of the spec."""
+        names = ("loc_x", "loc_y", "speed", "direction", "acceleration", "alive", "tagged_by", "t")
+        return {name: getattr(self, name) for name in names}
+
     def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, bool, bool]:
         """Advance by one step.
 

@@ -28,6 +28,8 @@ COMMANDS = {
     "watch": ("gpu_vecenv.cli.watch:watch", "write a video of a run's policies"),
     "export": ("gpu_vecenv.cli.export:export", "write a policy of a run for torch.export, ONNX or TorchScript"),
     "envs": ("gpu_vecenv.cli.envs:envs", "list the env ids"),
+    "check": ("gpu_vecenv.cli.check:check", "check that an env is right, in all ways that this machine allows"),
+    "lint": ("gpu_vecenv.cli.lint:lint", "look for broken rules in the text of hooks, with file and line"),
     "bench": ("gpu_vecenv.cli.bench:bench", "measure the speed of envs and training; prints a table (--quick) or writes JSON"),
     "memory": ("gpu_vecenv.cli.memory:memory", "print the memory that an env, or training, takes on its device"),
     "completion": ("gpu_vecenv.cli.completion:completion", "print a script for tab completion in bash, zsh or fish"),
@@ -43,6 +45,8 @@ EXTRA_MODULES: dict[str, tuple[str, ...]] = {
     "watch": ("tyro", "rich", "PIL"),
     "export": ("tyro",),
     "envs": (),
+    "check": ("tyro", "rich"),
+    "lint": ("tyro",),
     "bench": ("tyro", "rich"),
     "memory": ("tyro",),
     "completion": ("tyro",),
@@ -75,8 +79,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: command line words; those of this process by default.
 
     Returns:
-        Exit status: 0 done; 1 ``doctor`` found no device that works; 2 the input was wrong, memory ran out or an extra is
-        missing; 130 interrupted by Ctrl-C; 141 the reader of the output closed it, as ``| head -1`` does.
+        Exit status: 0 done; 1 ``doctor`` found no device that works, or ``check`` or ``lint`` a fault; 2 the input was wrong,
+        memory ran out or an extra is missing; 130 interrupted by Ctrl-C; 141 the reader of the output closed it, as
+        ``| head -1`` does.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     for name in ("stdout", "stderr"):
@@ -135,7 +140,7 @@ def _run(words: list[str]) -> int:
     module, name = COMMANDS[command][0].split(":")
     with Heartbeat(_say_importing) if command == "train" and "--help" not in words else contextlib.nullcontext():
         function = getattr(importlib.import_module(module), name)
-    if needed and command not in ("export", "plot", "bench", "completion"):
+    if needed and command not in ("export", "plot", "bench", "completion", "check", "lint"):
         from gpu_vecenv.cli.words import require_places, with_counts
 
         names = [name.replace("_", "-") for name in inspect.signature(function).parameters]
@@ -147,10 +152,9 @@ def _run(words: list[str]) -> int:
         import tyro
 
         try:
-            tyro.cli(function, prog=f"gpu-vecenv {command}", args=words)
+            return int(tyro.cli(function, prog=f"gpu-vecenv {command}", args=words) or 0)
         except SystemExit as end:  # tyro exits after --help and after a wrong option
             return int(end.code or 0)
-        return 0
     if words in (["-h"], ["--help"]):
         print(f"usage: gpu-vecenv {command}\n\n{inspect.getdoc(function)}")
         return 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -89,6 +89,11 @@ class EnvSpec:
     """
     rewards: Mapping[str, str] = field(default_factory=dict)
     """Reward terms for the docs: name and description."""
+    feature_names: Callable[[Params], Sequence[str] | Mapping[str, Sequence[str]]] | None = None
+    """Function that returns a name for each feature of an observation, such as ``"apples ahead"``, for messages of checks.
+
+    By role, without shared parts, if roles have spaces of their own. None for numbers alone.
+    """
     limit_is_rule: bool = False
     """True if the time limit is a rule of the game that agents can observe, as in Tag; its end is then as final as any other.
 

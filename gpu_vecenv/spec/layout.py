@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -88,6 +88,7 @@ class Layout:
                 expected = f"({self.num_agents},), one number for each agent, because alive names the field"
                 require_part(shape == (self.num_agents,), where, expected, shape)
         _ = self.bounds, self.workspaces  # raise SpecError for wrong results
+        _ = self.feature_names  # the same
         _ = self.requested_scratch, self.requested_lanes, self.requested_registers  # the same
         _ = self.scalars, self.tables  # raise ParameterError if the parameters give infinite numbers
 
@@ -158,6 +159,26 @@ class Layout:
         """Numbers of choices of the first entries of actions, by the names of their macros in CUDA kernels."""
         entries = [(group, list(enumerate(group.choices[:CONSTANT_CHOICES]))) for group in self.groups]
         return {f"{group.prefix}choices_{entry}": count for group, some in entries for entry, count in some}
+
+    @cached_property
+    def feature_names(self) -> dict[str, tuple[str, ...]]:
+        """Names of features by role, or of all agents by ``""``; empty if the spec gives none.
+
+        Raises:
+            SpecError: other roles, or another number of names than features.
+        """
+        if self.spec.feature_names is None:
+            return {}
+        where = f"{self.spec.name}: feature_names"
+        named = called(where, self.spec.feature_names, self.params)
+        by_role = named if isinstance(named, Mapping) else {"": named}
+        for role, names in by_role.items():
+            group = next((group for group in self.groups if group.role == role), None)
+            roles = ", ".join(repr(one.role) for one in self.groups)
+            require_part(group is not None, where, f"names by role, of {roles}", role)
+            expected = f"{group.num_features if group else 0} names, one for each feature"
+            require_part(group is not None and len(names) == group.num_features, where, expected, names)
+        return {role: tuple(map(str, names)) for role, names in by_role.items()}
 
     def _requested(self, part: str, request: Callable[[Params], int] | None, low: int, high: int) -> int | None:
         """Return a number that the spec computes from the parameters; None without a request."""

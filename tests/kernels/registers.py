@@ -9,12 +9,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from gpu_vecenv.backend.cuda import module_blocks
-from gpu_vecenv.backend.registers import Report, choose_limit
 from gpu_vecenv.registration import IDS
 from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.spec.layout import MODULES, Layout
-from tests.kernels.nvrtc import Used, kernel_reports, version
+from gpu_vecenv.testing.gpu_code import chosen_registers
+from gpu_vecenv.testing.nvrtc import Used, version
 from tests.kernels.test_ptx import spec_of
 
 RECORD = Path(__file__).with_name("registers.json")
@@ -23,21 +22,7 @@ ARCH = 90
 
 def chosen(spec: EnvSpec, module: int, **params: Any) -> tuple[int | None, dict[str, Used], int]:
     """The limit that the back end chooses for a module, what its kernels use then, and how often it compiles."""
-    layout = Layout(spec, spec.resolve(params))
-    blocks = module_blocks(layout, module)
-    made: dict[int | None, dict[str, Used]] = {}
-
-    def report(limit: int | None) -> Report:
-        made[limit] = kernel_reports(spec, ARCH, module, limit, **params)
-        first = made[limit][MODULES[module][0]]
-        return Report(first.registers, first.local)
-
-    limit = None
-    if layout.requested_registers is None:
-        limit = choose_limit(report, blocks.lanes * blocks.teams)
-    else:
-        report(None)
-    return limit, made[limit], len(made)
+    return chosen_registers(Layout(spec, spec.resolve(params)), module, ARCH)
 
 
 def rows(used: dict[str, Used]) -> dict[str, dict[str, int]]:

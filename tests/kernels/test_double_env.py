@@ -5,9 +5,8 @@ import pytest
 from gymnasium.spaces import Box, Discrete
 
 from gpu_vecenv import Constant, EnvSpec, Field, GpuVectorEnv, Param, Role, Table
+from gpu_vecenv.testing.nvrtc import compile_ptx, inexact_instructions
 from tests.devices import DEVICES
-from tests.kernels.nvrtc import compile_ptx
-from tests.kernels.test_ptx import inexact_instructions
 
 KERNEL = """
 #include "hooks.h"

@@ -13,9 +13,9 @@ from gpu_vecenv.envs.tag.spec import SPEC as TAG
 from gpu_vecenv.spec.arguments import program_header
 from gpu_vecenv.spec.header import args_header
 from gpu_vecenv.spec.world_header import world_header
+from gpu_vecenv.testing.nvrtc import compile_text
 from gpu_vecenv.train.fused.recurrent_plan import RecurrentSizes, recurrent_act_program, recurrent_update_program
 from gpu_vecenv.train.fused.tile_plan import Sizes, update_program
-from tests.kernels.nvrtc import compile_text
 from tests.roles.harvest import SPEC as HARVEST
 from tests.roles.shared import SPEC as POT
 from tests.roles.town import SPEC as TOWN

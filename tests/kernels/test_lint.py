@@ -4,10 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from tools.lint import kernels as lint_kernels
+from gpu_vecenv.cli.main import main
+from gpu_vecenv.spec.layout import Layout
+from gpu_vecenv.testing import lint as lint_kernels
+from tests.kernels.test_ptx import SHAPES, spec_of
+from tests.pyhooks.cases import PORTS, port_of, spec_in_cpp
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCES = [*lint_kernels.sources(), *sorted((ROOT / "tests" / "roles").glob("*.cu"))]
+FOLDERS = (ROOT / "envs", ROOT / "gpu_vecenv" / "kernels", ROOT / "tests" / "roles")
+SOURCES = sorted(path for folder in FOLDERS for path in folder.rglob("*") if path.suffix in (".cu", ".h"))
 
 FRAME = """#include "hooks.h"
 // threadIdx, sinf(x) and 0.5 in a comment are nothing /* nor is this
@@ -58,6 +63,20 @@ def test_a_kernel_keeps_the_rules(path):
     assert lint_kernels.lint_file(path) == []
 
 
+@pytest.mark.parametrize("name", SHAPES)
+def test_an_env_keeps_the_rules(name):
+    """Its spec tells roles and numbers of agents, and its headers are read with it."""
+    spec = spec_of(name)
+    for params in SHAPES[name]:
+        assert lint_kernels.lint_env(Layout(spec, spec.resolve(params))) == []
+
+
+@pytest.mark.parametrize("name", PORTS)
+def test_hooks_in_python_keep_the_rules(name):
+    spec = port_of(spec_in_cpp(name))
+    assert lint_kernels.lint_env(Layout(spec, spec.resolve({}))) == []
+
+
 def test_kernels_and_headers_are_linted():
     assert {path.name for path in SOURCES} >= {"tag.cu", "cartpole.cu", "valley.h", "powers.h", "protocol.h"}
 
@@ -102,7 +121,7 @@ def test_a_mark_allows_nothing_but_doubles():
 
 
 def test_headers_of_the_package_keep_the_rule_on_doubles(tmp_path, monkeypatch):
-    monkeypatch.setattr(lint_kernels, "HEADERS", tmp_path)
+    monkeypatch.setattr(lint_kernels, "KERNEL_FOLDER", tmp_path)
     header = tmp_path / "reduce.h"
     header.write_text("GV_FN gv_i32 first(const GvTeam& team) { return team.lane; }\nGV_FN float one() { return 1.0; }\n")
     assert [number for number, _ in lint_kernels.lint_file(header)] == [2]
@@ -119,9 +138,80 @@ def test_a_return_after_the_last_barrier_is_allowed():
     assert lint_kernels.lint((FRAME % "").replace("    GV_ONCE {", "    if (a.n == 0) return;\n    GV_ONCE {")) == []
 
 
-def test_the_exit_status_is_1_with_an_offence(tmp_path, capsys):
+def test_the_command_names_file_and_line(tmp_path, capsys):
     bad = tmp_path / "bad.cu"
     bad.write_text(FRAME % "x = sinf(x);")
-    assert lint_kernels.main([str(bad)]) == 1
+    assert main(["lint", str(bad)]) == 1
     assert f"{bad}:9: `sinf(`" in capsys.readouterr().out
-    assert lint_kernels.main([]) == 0
+    assert main(["lint", str(SOURCES[0]), "WarpCovid-v0", "tests.roles:Pot-v0"]) == 0
+    assert "no broken rule" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("word", "says"), [
+    ("hooks.py", "expected MODULE:ID for hooks in Python"), ("nothing.cu", "cannot be read"), ("WarpTig-v0", "WarpTig"),
+    ("no_module:Env-v0", "the module 'no_module' cannot be imported"),
+])  # fmt: skip
+def test_what_cannot_be_read_is_refused(word, says, capsys):
+    assert main(["lint", word]) == 2
+    assert says in capsys.readouterr().err
+
+
+HOOKS = """#include "world.h"
+GV_FN void env_step(GvWorld& w) {
+    const auto& s = w.state;
+    int most = 0;
+    %s
+    w.barrier();
+    for (auto me : w.agents) me.reward = me.x;
+}
+"""
+
+RACES = {
+    "for (auto me : w.agents) me.x = w.agents[0].x;": "reads a neighbour",
+    "for (auto me : w.agents) { const auto it = w.agents[me.index + 1]; me.x = it.x; }": "reads a neighbour",
+    "for (auto me : w.agents) me.x = s.x[me.index + 1];": "reads a neighbour",
+    "for (int k : w.each(9)) s.cells[k] = s.cells[k - 1];": "reads a neighbour",
+    "for (auto me : w.agents) s.cells[me.x] = 1;": "not the loop's",
+    "for (auto me : w.agents) s.cells[(me.index + 1) % 9] += 1;": "not the loop's",
+    "for (int k : w.each(81)) w.scratch.sums[k / 9] += 1.0f;": "not the loop's",
+    "for (auto me : w.agents) w.agents[me.x].reward += 1.0f;": "not the loop's",
+    "if (w.once) s.pot = 1; for (auto me : w.agents) me.x = s.pot;": "put w.barrier() between",
+    "for (auto me : w.agents) me.x = 1; if (w.once) s.pot = s.x[0];": "put w.barrier() between",
+    "for (auto me : w.agents) me.y = w.agents[0].x; for (auto me : w.agents) me.x = 1;": "put w.barrier() between",
+    "for (auto me : w.agents) most = me.x; w.barrier(); for (auto me : w.agents) me.y = most;": "each lane has another value",
+    "if (w.once) most = 3; for (auto me : w.agents) me.x = most;": "each lane has another value",
+}
+FINE = [
+    "for (auto me : w.agents) me.x = w.agents[0].y;",
+    "for (auto me : w.agents) { me.x = 1; me.y = me.x; }",
+    "for (auto me : w.agents) me.x = 1; for (auto me : w.agents) me.y = me.x;",
+    "for (auto me : w.agents) me.x = 1; w.barrier(); for (auto me : w.agents) me.y = w.agents[0].x;",
+    "for (auto me : w.agents) s.heard[3 * me.index + 1] = 1;",
+    "for (auto me : w.agents) { const int i = me.index; for (int k = 0; k < 3; ++k) s.heard[k * 9 + i] = 1; }",
+    "for (int k : w.each(9)) s.cells[k] += 1;",
+    "if (w.once) { s.pot = 1; s.x[0] = 1; w.agents[1].reward = (float)s.pot; }",
+    "if (w.once) s.pot = 1; if (w.once) s.pot += 1;",
+    "if (w.once) s.pot = 1; w.barrier(); for (auto me : w.agents) me.x = s.pot;",
+    "bool far = false; for (auto me : w.agents) far |= me.x > 3; const bool all = w.any(far);",
+    "for (auto me : w.agents) { most = me.x; me.y = most; }",
+    "for (auto me : w.role.red) me.reward = 1.0f; if (w.once) w.role.blue[0].reward = 2.0f;",
+    "for (auto me : w.agents) me.x = 1; const float sum = w.sum(w.agents, [&](auto it) { return (float)it.x; });",
+]
+
+
+@pytest.mark.parametrize("line", RACES)
+def test_a_conflict_between_lanes_is_reported(line):
+    found = lint_kernels.lint(HOOKS % line)
+    assert [number for number, _ in found] == [5], found
+    assert RACES[line] in found[0][1]
+
+
+@pytest.mark.parametrize("line", FINE)
+def test_phases_without_a_conflict_are_not_reported(line):
+    assert lint_kernels.lint(HOOKS % line) == []
+
+
+def test_a_conflict_in_a_called_function_is_reported_at_its_line():
+    helper = "GV_FN void meet(const GvWorld& w, const GvAgent& me, int k) {\n    me.x = w.agents[k].x;\n}\n"
+    found = lint_kernels.lint(helper + HOOKS % "for (auto me : w.agents) meet(w, me, 0);")
+    assert [number for number, _ in found] == [2] and "reads a neighbour" in found[0][1]

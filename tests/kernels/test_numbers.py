@@ -10,8 +10,8 @@ from gymnasium.spaces import Box, Discrete
 from gpu_vecenv import Constant, EnvSpec, Field, GpuVectorEnv, Param, Role, Table
 from gpu_vecenv.errors import ParameterError, SpecError
 from gpu_vecenv.spec.layout import Layout
+from gpu_vecenv.testing.nvrtc import compile_ptx
 from tests.devices import DEVICES
-from tests.kernels.nvrtc import compile_ptx
 from tests.trees import to_host
 
 KERNEL = """

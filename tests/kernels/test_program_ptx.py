@@ -32,8 +32,8 @@ from gpu_vecenv.backend.trainer_programs import (
     SQUASH,
     UPDATE_ENDS,
 )
-from tests.kernels.nvrtc import compile_text
-from tests.kernels.test_ptx import ARCHITECTURES, inexact_instructions, shared_bytes, touches
+from gpu_vecenv.testing.nvrtc import ARCHITECTURES, compile_text, inexact_instructions
+from tests.kernels.test_ptx import shared_bytes, touches
 
 KERNELS = {
     DRAW: ["gv_draw_choices", "gv_draw_greedy", "gv_draw_normals", "gv_draw_uniforms"],

@@ -12,9 +12,8 @@ from gpu_vecenv.backend.cuda import compile_options, module_blocks
 from gpu_vecenv.registration import IDS
 from gpu_vecenv.spec.fields import Scratch
 from gpu_vecenv.spec.layout import MAX_SCRATCH, MODULES, Layout
-from tests.kernels.nvrtc import compile_ptx
+from gpu_vecenv.testing.nvrtc import ARCHITECTURES, compile_ptx, inexact_instructions
 
-ARCHITECTURES = (75, 80, 86, 89, 90, 100, 120)
 SHAPES = {
     "WarpTag-v0": [
         {},
@@ -94,16 +93,6 @@ def shared_bytes(ptx):
     arrays = re.findall(r"\.shared \.align \d+ \.b8 _ZZ\d+(gv_[a-z_]+)E\w+\[(\d+)\]", ptx)
     assert len(arrays) == ptx.count(".shared .align")
     return max((sum(int(size) for owner, size in arrays if owner == kernel) for kernel, _ in arrays), default=0)
-
-
-def inexact_instructions(ptx, doubles=False):
-    """Instructions whose result may differ from the CPU's, and those in double precision if ``doubles`` is false.
-
-    Those of ``gv_quotient``, marked in the text, are left out: together they give the bits of a division.
-    """
-    ptx = re.sub(r"(?:fma\.rn|rcp\.approx\.ftz)\.f32 [^;\n]*;  // in a quotient", "", ptx)
-    banned = [r"fma\.rn", r"mad\.rn", r"[a-z0-9.]+\.approx\S*", r"[a-z0-9.]+\.ftz\S*", *([] if doubles else [r"[a-z0-9.]+\.f64"])]
-    return re.findall(rf"\b(?:{'|'.join(banned)})\b", ptx)
 
 
 def test_kernels_have_no_inexact_instructions(compiled):

@@ -12,7 +12,7 @@ from gpu_vecenv.backend.cuda import compile_options, module_blocks
 from gpu_vecenv.backend.registers import FEW, LARGER, Report, choose_limit, resident_blocks, usual_limit
 from gpu_vecenv.registration import IDS
 from gpu_vecenv.spec.layout import MODULES, Layout
-from tests.kernels.nvrtc import kernel_reports, version
+from gpu_vecenv.testing.nvrtc import kernel_reports, version
 from tests.kernels.registers import ARCH, RECORD, chosen, rows, table
 from tests.kernels.test_ptx import spec_of
 

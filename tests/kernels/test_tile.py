@@ -13,7 +13,7 @@ from gpu_vecenv.backend.compiler import FLAGS, find_compiler
 from gpu_vecenv.backend.programs import program_options
 from gpu_vecenv.backend.source import Program, arguments, kernel_source
 from gpu_vecenv.spec.arguments import Array
-from tests.kernels.nvrtc import compile_text
+from gpu_vecenv.testing.nvrtc import compile_text
 
 FORMS = {"a": "*rows, *k", "w": "*n, *k", "v": "*n, *m", "c": "*n"}
 RESULTS = {"first": "*rows, *n", "second": "*rows, *m", "columns": "*k, *n", "totals": "*k", "held": "*rows, 3"}

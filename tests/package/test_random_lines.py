@@ -54,6 +54,7 @@ def place(tmp_path, monkeypatch):
     monkeypatch.setattr("gpu_vecenv.train.runner.evaluation.measure", stop)
     monkeypatch.setattr("gpu_vecenv.train.runner.watch.write_video", stop)
     monkeypatch.setattr("gpu_vecenv.cli.bench.measure_floors", stop)
+    monkeypatch.setattr("gpu_vecenv.cli.check.results_of", stop)
     monkeypatch.setattr("gpu_vecenv.cli.doctor.doctor", lambda: 1)
 
 

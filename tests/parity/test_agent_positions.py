@@ -34,8 +34,8 @@ def observations(agents, neighbours, device="cpu", backend=None):
 
 @pytest.mark.parametrize("neighbours", [1, 10, 32])
 @pytest.mark.parametrize("agents", SIZES)
-def test_teams_give_the_bits_of_one_lane(agents, neighbours, build):
-    teams = observations(agents, neighbours, backend=build(extra=("-DGV_LANES=7", "-pthread")))
+def test_teams_give_the_bits_of_one_lane(agents, neighbours, builds):
+    teams = observations(agents, neighbours, backend=builds.team(7))
     alone = observations(agents, neighbours)
     assert teams.tobytes() == alone.tobytes() and np.count_nonzero(alone[0]) > agents
 

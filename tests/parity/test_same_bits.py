@@ -2,7 +2,6 @@
 
 import functools
 import json
-import sys
 
 import gymnasium
 import numpy as np
@@ -11,9 +10,8 @@ import pytest
 from gpu_vecenv.backend import cpu
 from gpu_vecenv.backend.compiler import LEVELS, cpu_level
 from gpu_vecenv.backend.cpu import CpuBackend
+from gpu_vecenv.testing.builds import clang
 from tests.parity.trajectory import CASES, RECORD, trajectory_hash
-
-CLANG = f"{sys.executable} -m ziglang cc"
 
 
 @functools.cache
@@ -34,19 +32,19 @@ WITH_CLANG = ("cartpole", "tag, small worlds", "rice")
 
 @pytest.mark.slow  # tests/package/test_install.py compares the kernels of a wheel, for all instruction sets
 @pytest.mark.parametrize("case", CASES)
-def test_the_plain_instruction_set_gives_the_same_bits(case, build):
-    assert trajectory_hash(case, backend=build(level=LEVELS[-1])) == reference(case)
+def test_the_plain_instruction_set_gives_the_same_bits(case, builds):
+    assert trajectory_hash(case, backend=builds.backend(level=LEVELS[-1])) == reference(case)
 
 
 @pytest.mark.parametrize("case", [pytest.param(case, marks=() if case in WITH_CLANG else pytest.mark.slow) for case in CASES])
-def test_clang_gives_the_same_bits(case, build):
-    assert trajectory_hash(case, backend=build(compiler=CLANG)) == reference(case)
+def test_clang_gives_the_same_bits(case, builds):
+    assert trajectory_hash(case, backend=builds.backend(compiler=clang())) == reference(case)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
-def test_an_unoptimised_build_gives_the_same_bits(case, build):
-    assert trajectory_hash(case, backend=build(extra=("-O0",))) == reference(case)
+def test_an_unoptimised_build_gives_the_same_bits(case, builds):
+    assert trajectory_hash(case, backend=builds.backend("-O0")) == reference(case)
 
 
 TEAMS = {
@@ -75,24 +73,24 @@ def short_reference(case, rows):
     return trajectory_hash(case, steps=100, **at_most(case, rows))
 
 
-def assert_same_bits_with(team, case, build, at_once=0):
+def assert_same_bits_with(team, case, builds, at_once=0):
     """Compare a build for teams; -O1 compiles in less than half of the time, and barriers and sums are the same."""
     lanes, rows = TEAMS[team]
-    backend = build(extra=(f"-DGV_LANES={lanes}", "-pthread", "-O1"))
+    backend = builds.team(lanes, "-O1")
     found = trajectory_hash(case, steps=100, backend=backend, at_once=at_once, **at_most(case, rows))
     assert found == short_reference(case, rows)
 
 
 @pytest.mark.parametrize("team", [pytest.param(team, marks=() if team == FAST_TEAM else pytest.mark.slow) for team in TEAMS])
 @pytest.mark.parametrize("case", CASES)
-def test_teams_of_threads_give_the_same_bits(case, team, build):
+def test_teams_of_threads_give_the_same_bits(case, team, builds):
     """A team has as many OS threads as it may have lanes on a GPU."""
-    assert_same_bits_with(team, case, build)
+    assert_same_bits_with(team, case, builds)
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_teams_of_threads_give_the_same_bits_in_rollouts(case, build):
-    assert_same_bits_with(FAST_TEAM, case, build, at_once=25)
+def test_teams_of_threads_give_the_same_bits_in_rollouts(case, builds):
+    assert_same_bits_with(FAST_TEAM, case, builds, at_once=25)
 
 
 RUNGS = {
@@ -105,9 +103,9 @@ RUNGS = {
 
 @pytest.mark.parametrize("rung", RUNGS)
 @pytest.mark.parametrize("case", [case for case, (name, _) in CASES.items() if name == "WarpTag-v0"])
-def test_slower_searches(case, rung, build):
+def test_slower_searches(case, rung, builds):
     """The naive search is obviously right; the others must agree with it."""
-    backend = build(extra=RUNGS[rung])
+    backend = builds.backend(*RUNGS[rung])
     assert trajectory_hash(case, steps=100, backend=backend) == short_reference(case, None)
 
 
@@ -119,9 +117,9 @@ def sizes_as_constants(layout):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", [case for case, (name, _) in CASES.items() if "Tag" not in name])
-def test_sizes_as_constants_give_the_same_bits(case, build):
+def test_sizes_as_constants_give_the_same_bits(case, builds):
     def backend(layout):
-        return build(extra=sizes_as_constants(layout))(layout)
+        return builds.backend(*sizes_as_constants(layout))(layout)
 
     assert trajectory_hash(case, backend=backend) == reference(case)
     assert trajectory_hash(case, backend=backend, at_once=50) == reference(case)
@@ -139,9 +137,9 @@ def test_two_threads_give_the_same_bits(case, monkeypatch):
 
 
 @pytest.mark.skipif(cpu_level() != "x86-64-v3", reason="this processor has no fused multiply-add")
-def test_contraction_changes_the_hash(build):
+def test_contraction_changes_the_hash(builds):
     """Shows that the hash finds fused multiply-adds."""
-    fused = build(level="x86-64-v3", extra=("-ffp-contract=fast",))
+    fused = builds.backend("-ffp-contract=fast", level="x86-64-v3")
     assert trajectory_hash("tag, small worlds", backend=fused) != reference("tag, small worlds")
 
 

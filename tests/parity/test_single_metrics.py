@@ -15,8 +15,8 @@ from gpu_vecenv.spec.layout import MODULES
 from gpu_vecenv.spec.params import TIME_LIMIT
 from gpu_vecenv.spec.roles import Role
 from gpu_vecenv.spec.struct import is_single
+from gpu_vecenv.testing.nvrtc import compile_ptx
 from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
-from tests.kernels.nvrtc import compile_ptx
 from tests.kernels.test_rng import philox
 from tests.parity.test_packs import MODES, ONE_BY_ONE, assert_equal
 from tests.parity.test_same_bits import sizes_as_constants

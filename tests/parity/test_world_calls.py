@@ -82,10 +82,10 @@ def gang(tmp_path_factory):
         metrics=(Metric("most", "max", "sum of all tools"),),
     )
 
-    def make(lanes=None, build=None, **params):
+    def make(lanes=None, builds=None, **params):
         env = GpuVectorEnv(spec, num_envs=3, device="cpu", array="numpy", **params)
         if lanes is not None:
-            env.worlds.backend = build(extra=(f"-DGV_LANES={lanes}", "-pthread"))(env.layout)
+            env.worlds.backend = builds.team(lanes)(env.layout)
         return env
 
     return make
@@ -103,8 +103,8 @@ def partial_sums(values):
 
 
 @pytest.mark.parametrize(("lanes", "hands"), [(None, 40), (7, 40), (7, 5)])
-def test_sums_pairs_and_agents_are_those_of_python(lanes, hands, gang, build):
-    env = gang(lanes, build, hands=hands, max_episode_steps=3)
+def test_sums_pairs_and_agents_are_those_of_python(lanes, hands, gang, builds):
+    env = gang(lanes, builds, hands=hands, max_episode_steps=3)
     env.reset(seed=1, options={"start": 0.25})
     assert (env.get_state()["cells"] == 0.25).all()
     random = np.random.default_rng(hands)
@@ -129,8 +129,8 @@ def test_sums_pairs_and_agents_are_those_of_python(lanes, hands, gang, build):
 
 
 @pytest.mark.parametrize("lanes", [None, 7])
-def test_several_sums_at_once_have_the_bits_of_one(lanes, gang, build):
-    env = gang(lanes, build)
+def test_several_sums_at_once_have_the_bits_of_one(lanes, gang, builds):
+    env = gang(lanes, builds)
     env.reset(seed=1)
     tools = np.random.default_rng(0).integers(0, 3, (3, 40, 2)).astype(np.int32)
     env.step({"hand": tools, "chief": np.zeros((3, 1), np.int32)})

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,8 @@ import numpy as np
 
 import gpu_vecenv  # noqa: F401
 import tests.roles  # noqa: F401
+from gpu_vecenv.testing.run import OF_ENDS, steps_of
+from gpu_vecenv.testing.subject import action_table
 from tests.trees import leaves, map_tree
 
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -99,9 +101,6 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
 RECORD = Path(__file__).with_name("hashes.json")
 """Recorded hash of each case."""
 
-OF_ENDS = ("final_obs", "final_action_mask", "final_action_effects", "episode")
-"""Entries of ``info`` that hold values of worlds whose episode ended, and undefined ones of other worlds."""
-
 STEPS = {
     "covid": 750,
     "rice": 250,
@@ -133,17 +132,13 @@ def trajectory_hash(
     digest = hashlib.sha256()
     for array in leaves(dict(enumerate(env.reset(seed=7)))):
         digest.update(array.tobytes())
-    generator = np.random.default_rng(11)
     ended = 0
-    for _ in range(steps // (at_once or 1)):
-        actions = [_random_actions(inner.single_action_space, inner.num_envs, generator) for _ in range(at_once or 1)]
-        for out in _steps(inner.rollout(_stack(actions))) if at_once else [env.step(actions[0])]:
-            *arrays, info = out
-            finished = info.pop("_final_obs")
-            ended += int(finished.sum())
-            final = [map_tree(itemgetter(finished), info.pop(name)) for name in OF_ENDS if name in info]
-            for array in leaves(dict(enumerate([*arrays, finished, *final, info]))):
-                digest.update(np.ascontiguousarray(array).tobytes())
+    for *arrays, info in steps_of(inner, action_table(inner, steps, 11), at_once):
+        finished = info.pop("_final_obs")
+        ended += int(finished.sum())
+        final = [map_tree(itemgetter(finished), info.pop(name)) for name in OF_ENDS if name in info]
+        for array in leaves(dict(enumerate([*arrays, finished, *final, info]))):
+            digest.update(np.ascontiguousarray(array).tobytes())
     state = inner.get_state()
     if unknown := set(without) - set(state):
         raise ValueError(f"{case}: expected state fields out of {list(state)}, got {sorted(unknown)}")
@@ -154,28 +149,6 @@ def trajectory_hash(
     if steps >= 1000 and ended < inner.num_worlds:
         raise RuntimeError(f"{case}: only {ended} episodes ended, too few to test resets")
     return digest.hexdigest()
-
-
-def _random_actions(space: gymnasium.Space, rows: int, generator: np.random.Generator) -> Any:
-    """Actions of one step; by role if the space is a Dict. Continuous ones may exceed the bounds."""
-    if isinstance(space, gymnasium.spaces.Dict):
-        return {role: _random_actions(part, rows, generator) for role, part in space.items()}
-    shape = (rows, *(space.shape or ()))
-    if isinstance(space, gymnasium.spaces.Box):
-        return generator.normal(0, 2, shape).astype(np.float32)
-    choices = np.broadcast_to(space.nvec if hasattr(space, "nvec") else space.n, space.shape or ())
-    return generator.integers(0, choices, shape, np.int32)
-
-
-def _stack(actions: list[Any]) -> Any:
-    """Actions of several steps, from those of each."""
-    return map_tree(lambda *arrays: np.stack(arrays), *actions)
-
-
-def _steps(rollout: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
-    """Yield the results of a rollout step by step."""
-    for t in range(len(rollout[1])):
-        yield tuple(map_tree(itemgetter(t), part) for part in rollout)
 
 
 def record(*cases: str) -> None:

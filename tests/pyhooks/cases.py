@@ -14,6 +14,8 @@ import numpy as np
 
 from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.spec.layout import Layout
+from gpu_vecenv.testing.run import OF_ENDS
+from gpu_vecenv.testing.subject import random_actions
 from tests.kernels.test_ptx import spec_of
 from tests.parity import trajectory
 from tests.pyhooks import spread
@@ -49,12 +51,12 @@ def bits_of(case: str, steps: int, mode: str, backend: Any = None, **options: An
     digest, generator, ended = hashlib.sha256(), np.random.default_rng(11), 0
     seen = [*env.reset(seed=7)]
     for _ in range(steps):
-        actions = trajectory._random_actions(env.single_action_space, env.num_envs, generator)
+        actions = random_actions(env.single_action_space, env.num_envs, generator)
         obs, reward, terminated, truncated, info = env.step(actions)
         finished = terminated | truncated
         ended += int(finished.sum())
         mark = info.get("_final_obs", finished)
-        info |= {part: map_tree(itemgetter(mark), info[part]) for part in trajectory.OF_ENDS if part in info}
+        info |= {part: map_tree(itemgetter(mark), info[part]) for part in OF_ENDS if part in info}
         seen += [obs, reward, terminated, truncated, info]
         if mode == "disabled" and finished.any():
             seen += env.reset(options={"reset_mask": finished})
@@ -90,4 +92,4 @@ def spec_in_cpp(name: str) -> EnvSpec:
 
 def actions_of(env: Any, generator: np.random.Generator) -> Any:
     """Return random actions of one step."""
-    return trajectory._random_actions(env.single_action_space, env.num_envs, generator)
+    return random_actions(env.single_action_space, env.num_envs, generator)

@@ -3,13 +3,14 @@
 import pytest
 
 from gpu_vecenv.pyhooks.translate import translator_of
+from gpu_vecenv.testing.recording import build, record, replay
+from gpu_vecenv.testing.sanitize import RACES as THREADS
 from tests.pyhooks.cases import PORTS, port_of
 from tests.pyhooks.test_text import BARRIERS
-from tests.sanitize.replay import build, record, replay
+from tests.sanitize.faults import with_faults
 
 pytestmark = pytest.mark.slow
 
-THREADS = ("-DGV_LANES=4", "-fsanitize=thread")
 CASES = {
     "cartpole": ("WarpCartPole-v1", {"num_envs": 3, "max_episode_steps": 12}),
     "grid tag": ("WarpGridTag-v0", {"num_envs": 3, "grid_length": 4, "episode_length": 6}),
@@ -45,7 +46,7 @@ def test_a_barrier_that_is_left_out_is_reported(name, number, tmp_path):
     spec = port_of(record(tmp_path / "recording", name, 20, num_envs=2, **CROWDS.get(name, {})))
     barrier = barriers_of(spec)[number]
     planted = {barrier: barrier.removeprefix("w.barrier();")}
-    done = replay(build(spec, tmp_path, THREADS, planted), tmp_path / "recording")
+    done = replay(build(spec, tmp_path, THREADS, with_faults(spec, planted)), tmp_path / "recording")
     assert done.returncode != 0 and "data race" in done.stderr
 
 

@@ -15,9 +15,8 @@ from gpu_vecenv.errors import CompileError
 from gpu_vecenv.pyhooks.translate import translate, translator_of
 from gpu_vecenv.spec.fields import Scratch
 from gpu_vecenv.spec.layout import Layout
+from gpu_vecenv.testing.nvrtc import ARCHITECTURES, compile_ptx, compile_text, inexact_instructions, kernel_reports
 from gpu_vecenv.train.fused.tile_plan import Sizes, rollout_program
-from tests.kernels.nvrtc import compile_ptx, compile_text, kernel_reports
-from tests.kernels.test_ptx import ARCHITECTURES, inexact_instructions
 from tests.pyhooks.cases import PORTS, port_of, spec_in_cpp
 from tests.pyhooks.ledger import FIRST, spec_of_text, text_with
 

@@ -56,6 +56,8 @@ SPEC = EnvSpec(
         Metric("last_zaps", "last", "zaps in the last step with a zap", "zaps"),
     ),
     rewards={"apple": "1 for an apple eaten", "`zap_cost`": "subtracted for a zap"},
+    feature_names=lambda params: ["x", "y", "frozen steps", "zap", *(f"{what} at {dx}, {dy}" for what in ("wall", "apple", "others")
+                                  for dy in range(-RADIUS, RADIUS + 1) for dx in range(-RADIUS, RADIUS + 1))],
 )
 
 make_vec = partial(GpuVectorEnv, SPEC)

@@ -12,9 +12,9 @@ from gpu_vecenv.backend.compiler import compile_object, cpu_level
 from gpu_vecenv.backend.cpu import CpuBackend
 from gpu_vecenv.errors import ActionError, ParameterError, RoleSpacesError
 from gpu_vecenv.spec.layout import Layout
+from gpu_vecenv.testing.nvrtc import compile_ptx
 from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
 from tests.devices import DEVICES
-from tests.kernels.nvrtc import compile_ptx
 from tests.roles.choir import SPEC, Choir
 
 

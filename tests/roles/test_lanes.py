@@ -10,8 +10,8 @@ from gpu_vecenv import TIME_LIMIT, EnvSpec, Field, Param, Role
 from gpu_vecenv.backend.blocks import blocks_of
 from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.spec.layout import Layout
+from gpu_vecenv.testing.nvrtc import compile_ptx
 from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
-from tests.kernels.nvrtc import compile_ptx
 from tests.roles.town import SPEC
 from tests.trees import assert_trees_equal, to_host
 

@@ -5,6 +5,9 @@ A planted fault replaces a piece of text that occurs exactly once in the kernel 
 
 from typing import NamedTuple
 
+from gpu_vecenv.backend.source import kernel_source
+from gpu_vecenv.spec.env_spec import EnvSpec
+
 
 class Fault(NamedTuple):
     """One fault."""
@@ -80,3 +83,12 @@ ON_GPU = {
     "race": Fault(TAG, "set_world(w, scratch, t);\n    w.barrier();", "set_world(w, scratch, t);", "Error: Race reported"),
 }
 """Faults of the GPU build, which compute-sanitizer must report."""
+
+
+def with_faults(spec: EnvSpec, planted: dict[str, str]) -> str:
+    """Return the text of a kernel in which pieces that occur once are replaced."""
+    text = kernel_source(spec)
+    for piece, fault in planted.items():
+        assert text.count(piece) == 1, f"{piece!r} is in the kernel {text.count(piece)} times"
+        text = text.replace(piece, fault)
+    return text

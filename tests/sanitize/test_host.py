@@ -2,13 +2,14 @@
 
 import pytest
 
-from tests.sanitize.faults import RACES, TAG, WRITES
-from tests.sanitize.replay import build, record, replay
+import tests.roles  # noqa: F401
+from gpu_vecenv.testing.recording import build, record, replay
+from gpu_vecenv.testing.sanitize import BOUNDS
+from gpu_vecenv.testing.sanitize import RACES as THREADS
+from tests.sanitize.faults import RACES, TAG, WRITES, with_faults
 
 pytestmark = pytest.mark.slow
 
-THREADS = ("-DGV_LANES=4", "-fsanitize=thread")
-BOUNDS = ("-fsanitize=address,undefined,float-cast-overflow,float-divide-by-zero", "-fno-sanitize-recover=all")
 SMALL = {"num_taggers": 2, "num_runners": 5, "tagging_distance": 0.2, "episode_length": 6}
 
 CASES = {
@@ -77,7 +78,7 @@ def test_a_recording_causes_no_sanitizer_error(case, flags, program, tmp_path):
 def said_of(fault, flags, folder, steps=20, **options):
     """Return what a sanitizer says of a kernel with a planted fault, and whether it reported an error."""
     spec = record(folder / "recording", fault.env_id, steps, num_envs=2, **options)
-    done = replay(build(spec, folder, flags, {fault.piece: fault.wrong}), folder / "recording")
+    done = replay(build(spec, folder, flags, with_faults(spec, {fault.piece: fault.wrong})), folder / "recording")
     return done.stderr, done.returncode != 0
 
 

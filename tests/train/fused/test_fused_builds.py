@@ -17,12 +17,12 @@ from gpu_vecenv.backend import programs
 from gpu_vecenv.backend.compiler import LEVELS, compile_object
 from gpu_vecenv.backend.programs import program_options
 from gpu_vecenv.backend.source import kernel_source
+from gpu_vecenv.testing.nvrtc import compile_text
 from gpu_vecenv.train.fused import act
 from gpu_vecenv.train.fused.eligibility import require_fused
 from gpu_vecenv.train.fused.recurrent_plan import RecurrentSizes, recurrent_act_program, recurrent_update_program
 from gpu_vecenv.train.fused.tile_plan import Sizes, act_program, rollout_program, update_program
 from gpu_vecenv.train.policies.contract import Inputs
-from tests.kernels.nvrtc import compile_text
 from tests.kernels.test_ptx import touches
 
 

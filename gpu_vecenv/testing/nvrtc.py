@@ -5,12 +5,39 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
-from cuda.bindings import nvrtc
-
 from gpu_vecenv.backend.cuda import compile_options, module_blocks
 from gpu_vecenv.backend.source import kernel_source
 from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.spec.layout import Layout
+from gpu_vecenv.testing.errors import NotRunError
+
+ARCHITECTURES = (75, 80, 86, 89, 90, 100, 120)
+"""Architectures of GPUs that kernels are compiled for."""
+
+
+def bindings() -> Any:
+    """Return the module of NVRTC.
+
+    Raises:
+        NotRunError: it is not installed.
+    """
+    try:
+        from cuda.bindings import nvrtc
+
+        nvrtc.nvrtcVersion()  # the library is loaded by the first call
+    except (ImportError, RuntimeError) as error:
+        raise NotRunError(f'NVRTC is missing ({error}): pip install "gpu-vecenv[check]"') from error
+    return nvrtc
+
+
+def inexact_instructions(ptx: str, doubles: bool = False) -> list[str]:
+    """Return instructions whose result may differ from the CPU's, and those in double precision if ``doubles`` is false.
+
+    Those of ``gv_quotient``, marked in the text, are left out: together they give the bits of a division.
+    """
+    ptx = re.sub(r"(?:fma\.rn|rcp\.approx\.ftz)\.f32 [^;\n]*;  // in a quotient", "", ptx)
+    banned = [r"fma\.rn", r"mad\.rn", r"[a-z0-9.]+\.approx\S*", r"[a-z0-9.]+\.ftz\S*", *([] if doubles else [r"[a-z0-9.]+\.f64"])]
+    return re.findall(rf"\b(?:{'|'.join(banned)})\b", ptx)
 
 
 def compile_ptx(spec: EnvSpec, arch: int, module: int = 0, **params: Any) -> str:
@@ -22,6 +49,7 @@ def compile_ptx(spec: EnvSpec, arch: int, module: int = 0, **params: Any) -> str
 def compile_text(source: str, arch: int, *options: str) -> str:
     """PTX of a source text. Raises RuntimeError with the compiler's log if it does not compile."""
     program, _ = _compiled(source, *options, f"--gpu-architecture=compute_{arch}")
+    nvrtc = bindings()
     _, size = nvrtc.nvrtcGetPTXSize(program)
     ptx = bytearray(size)
     nvrtc.nvrtcGetPTX(program, ptx)
@@ -50,12 +78,13 @@ def kernel_reports(spec: EnvSpec, arch: int, module: int = 0, limit: int | None 
 
 def version() -> str:
     """Version of NVRTC; another one may use other registers."""
-    _, *numbers = nvrtc.nvrtcVersion()
+    _, *numbers = bindings().nvrtcVersion()
     return ".".join(map(str, numbers))
 
 
 def _compiled(source: str, *options: str) -> tuple[Any, str]:
     """Program, and the compiler's log."""
+    nvrtc = bindings()
     given = [option.encode() for option in options]
     status, program = nvrtc.nvrtcCreateProgram(source.encode(), b"kernel.cu", 0, [], [])
     _check(status)
@@ -69,5 +98,5 @@ def _compiled(source: str, *options: str) -> tuple[Any, str]:
 
 
 def _check(status: Any) -> None:
-    if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+    if status != bindings().nvrtcResult.NVRTC_SUCCESS:
         raise RuntimeError(str(status))

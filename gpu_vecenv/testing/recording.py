@@ -8,18 +8,16 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import gymnasium
 import numpy as np
 
-import gpu_vecenv  # noqa: F401
-import tests.roles  # noqa: F401
-from gpu_vecenv.backend.compiler import FLAGS, find_compiler
+from gpu_vecenv.backend.compiler import FLAGS, require_compiler
 from gpu_vecenv.backend.memory import NumpyMemory
 from gpu_vecenv.backend.source import kernel_source
 from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.spec.struct import output_members
+from gpu_vecenv.testing.errors import NotRunError
+from gpu_vecenv.testing.subject import Subject, random_actions, stacked
 from gpu_vecenv.vector.outputs.results import dtype_of, previous_member
-from tests.trees import map_tree
 
 KERNEL_FOLDER = ("gv_reset", "gv_step", "gv_observe", "gv_rollout")
 DRIVER = Path(__file__).with_name("driver.cpp")
@@ -62,13 +60,15 @@ class Recorder:
             file.write(_number(len(self._launches)) + b"".join(self._launches))
 
     def capturing(self) -> bool:
+        """Return False: the CPU has no graphs."""
         return False
 
     def may_wait(self) -> bool:
+        """Return True."""
         return True
 
     def close(self) -> None:
-        pass
+        """Do nothing."""
 
     def _number(self, member: str, address: int) -> int:
         if member in (*self._actions, "reset_mask"):  # its content differs in each launch, and no kernel writes it
@@ -135,46 +135,59 @@ def _number(value: int) -> bytes:
     return int(value).to_bytes(8, "little", signed=True)
 
 
-def record(path: Path, env_id: str, steps: int, **options: Any) -> EnvSpec:
-    """Record a reset, ``steps`` random steps, two rollouts, a partial reset and an ``observe``; return the env's spec."""
-    env: Any = gymnasium.make_vec(env_id, device="cpu", array="numpy", **options).unwrapped
-    env.worlds.backend = recorder = Recorder(env)
-    # Kept alive, so that no two results have the same address.
-    kept: list[Any] = [env.reset(seed=3)]
-    env.action_space.seed(1)
-    kept += [env.step(_actions(env)) for _ in range(steps)]
-    given = map_tree(lambda *arrays: np.stack(arrays), *(_actions(env) for _ in range(5)))
-    kept += [env.rollout(num_steps=5), env.rollout(given)]
-    half = np.arange(env.num_worlds) < max(1, env.num_worlds // 2)
-    if env.view == "agents":
-        half = np.concatenate([np.repeat(half, count) for count in env.role_counts.values()])
-    kept += [env.reset(options={"reset_mask": half}), env.observe()]
+def record(path: Path, env: str | EnvSpec, num_steps: int, **options: Any) -> EnvSpec:
+    """Record a reset, random steps, two rollouts, a partial reset and an ``observe()``; return the env's spec.
+
+    Args:
+        path: file to write.
+        env: id or spec.
+        num_steps: random steps.
+        options: keywords of ``GpuVectorEnv``, and parameters of the env.
+    """
+    made: Any = Subject(env).make(**{"num_worlds": None, **options})
+    made.worlds.backend = recorder = Recorder(made)
+    generator = np.random.default_rng(1)
+
+    def actions() -> Any:
+        return random_actions(made.single_action_space, made.num_envs, generator, beyond=False)
+
+    kept: list[Any] = [made.reset(seed=3)]  # kept alive, so that no two results have the same address
+    kept += [made.step(actions()) for _ in range(num_steps)]
+    given = stacked([actions() for _ in range(5)])
+    kept += [made.rollout(num_steps=5), made.rollout(given)]
+    half = np.arange(made.num_worlds) < max(1, made.num_worlds // 2)
+    if made.view == "agents":
+        half = np.concatenate([np.repeat(half, count) for count in made.role_counts.values()])
+    kept += [made.reset(options={"reset_mask": half}), made.observe()]
     recorder.save(path)
-    return env.env_spec
+    spec: EnvSpec = made.env_spec
+    return spec
 
 
-def _actions(env: Any) -> Any:
-    """Random actions of one step in entries of 4 bytes; by role if the env has roles."""
-    sample = env.action_space.sample()
-    return map_tree(lambda a: a.astype("f4" if a.dtype.kind == "f" else "i4"), dict(sample) if env.layout.by_role else sample)
+def build(spec: EnvSpec, folder: Path, flags: tuple[str, ...], text: str | None = None) -> Path:
+    """Build the program that replays one kernel.
 
+    Args:
+        spec: the env.
+        folder: folder to write source and program to.
+        flags: of the sanitizer.
+        text: text of the kernel; ``kernel_source(spec)`` by default.
 
-def build(spec: EnvSpec, folder: Path, flags: tuple[str, ...], planted: dict[str, str] | None = None) -> Path:
-    """Build the program that replays one kernel. Each ``planted`` fault replaces a piece of text that occurs exactly once."""
-    text = kernel_source(spec)
-    for piece, fault in (planted or {}).items():
-        assert text.count(piece) == 1, f"{piece!r} is in the kernel {text.count(piece)} times"
-        text = text.replace(piece, fault)
+    Raises:
+        NotRunError: the compiler has no such sanitizer.
+        CompileError: there is no compiler.
+    """
     source, program = folder / "replay.cpp", folder / "replay"
-    source.write_text(f'{text}\n#line 1 "{DRIVER}"\n{DRIVER.read_text()}')
-    compiler = find_compiler()
-    assert compiler is not None, "these tests need a C++ compiler"
-    own = [flag for flag in FLAGS if flag != "-shared"]
-    command = [*compiler, *own, "-O1", "-g", "-fno-omit-frame-pointer", "-pthread", *flags, str(source), "-o", str(program)]
-    subprocess.run(command, check=True)
+    source.write_text(f'{text or kernel_source(spec)}\n#line 1 "{DRIVER}"\n{DRIVER.read_text()}')
+    ours = [flag for flag in FLAGS if flag != "-shared"]
+    command = [*require_compiler(spec), *ours, "-O1", "-g", "-fno-omit-frame-pointer", "-pthread", *flags]
+    done = subprocess.run([*command, str(source), "-o", str(program)], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        said = next((line for line in done.stderr.splitlines() if "error" in line or "cannot" in line), done.stderr[-300:])
+        raise NotRunError(f"{command[0]} does not build with {' '.join(flags)}: {said.strip()}")
     return program
 
 
-def replay(program: Path, recording: Path) -> subprocess.CompletedProcess[str]:
+def replay(program: Path, recording: Path, timeout: float = 240) -> subprocess.CompletedProcess[str]:
     """Run the program; findings of a sanitizer are in ``stderr`` and make the exit status nonzero."""
-    return subprocess.run([str(program), str(recording)], capture_output=True, text=True, timeout=240, check=False)
+    return subprocess.run([str(program), str(recording)], capture_output=True, text=True, timeout=timeout, check=False)

@@ -1,4 +1,4 @@
-// Replays launches recorded by tests/sanitize/replay.py. The file is compiled after a kernel's text, so that kernel, threads and
+// Replays launches that recording.py recorded. The file is compiled after a kernel's text, so that kernel, threads and
 // memory belong to one program, which a sanitizer checks from its first instruction. Each array has a heap block of exactly its
 // size.
 #include <cstdio>
