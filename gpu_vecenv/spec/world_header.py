@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from gpu_vecenv.spec.env_spec import EnvSpec
-from gpu_vecenv.spec.fields import Field, Scratch
+from gpu_vecenv.spec.fields import Constant, Field, Scratch
 from gpu_vecenv.spec.header import size_names
 from gpu_vecenv.spec.layout import CONSTANT_CHOICES
 from gpu_vecenv.spec.names import is_c_name
+from gpu_vecenv.spec.params import Param
 from gpu_vecenv.spec.roles import Role, group_sizes
 from gpu_vecenv.spec.struct import C_TYPES, numbers_by_world
 
@@ -71,7 +72,8 @@ def _struct(name: str, members: Members, doc: str) -> list[str]:
 def _params(spec: EnvSpec) -> Members:
     """Parameters and constants. Those in memory of the arguments are references, so that they are read where a hook uses them."""
     members, by_world = [], numbers_by_world(spec)
-    for number in (*spec.kernel_params, *spec.constants):
+    numbers: tuple[Param | Constant, ...] = (*spec.kernel_params, *spec.constants)
+    for number in numbers:
         ctype, name = C_TYPES[str(number.dtype)], number.name
         if name in spec.sizes:
             members.append((ctype, name, f"gv_{name}(a)"))
