@@ -40,16 +40,17 @@ def test_a_row_counts_the_seeds_that_reach_the_target_and_leaves_failed_runs_out
     assert "td3" not in text and '--cases "WarpPendulum-v1 sac"` on Some CPU' in text
 
 
-def test_roles_stand_beside_random_ones_with_the_same_opponents(write):
+def test_roles_stand_beside_random_and_scripted_ones_with_the_same_opponents(write, tmp_path):
     returns = {(): (5.0, -3.0), ("tagger",): (1.0, 9.0), ("runner",): (7.0, -4.0), ("tagger", "runner"): (2.0, -1.0)}
     matches = [{"random": list(roles), "mean_return": {"tagger": x, "runner": y}} for roles, (x, y) in returns.items()]
     one = {"seed": 0, "matches": matches, "likeliest": {"mean_return": {"tagger": 0.0, "runner": 0.0}}}
     write("learning_pqn", "envs", {"TAG": {"machine": MACHINE, "hyperparameters": {"pqn": {}}, "runs": [one]}})
+    (tmp_path / "scripted.json").write_text('{"cases": {"TAG": {"tagger": {"policy": "chase", "returns": [6.5, 7.5]}}}}')
     text = learning_tables.pqn_block()
-    assert "| `TAG` | taggers | random | 7.00 | 2.00 | 1 of 1 |" in text
-    assert "| `TAG` | taggers | trained | 5.00 | 1.00 | 1 of 1 |" in text
-    assert "| `TAG` | runners | random | 9.00 | -1.00 | 1 of 1 |" in text
-    assert "| `TAG` | runners | trained | -3.00 | -4.00 | 1 of 1 |" in text
+    assert "| `TAG` | taggers | random | 7.00 | 2.00 | `chase`: 7.00 ± 6.35 | 1 of 1 |" in text
+    assert "| `TAG` | taggers | trained | 5.00 | 1.00 | – | 1 of 1 |" in text
+    assert "| `TAG` | runners | random | 9.00 | -1.00 | – | 1 of 1 |" in text
+    assert "| `TAG` | runners | trained | -3.00 | -4.00 | – | 1 of 1 |" in text
 
 
 def test_libraries_stand_side_by_side_with_the_test(write):

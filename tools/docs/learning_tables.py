@@ -68,8 +68,13 @@ def returns(rows: dict[str, Row]) -> str:
 
 
 def matches(rows: dict[str, Row]) -> str:
-    """Return the table of games of several roles: each role trained and at random, against the same opponents."""
-    lines = []
+    """Return the table of games of several roles: each role trained and at random, against the same opponents.
+
+    Beside them stands a scripted policy of the role, if the env has one and it was played: against random opponents, because no
+    trained ones are kept.
+    """
+    path, lines = RESULTS / "scripted.json", []
+    scripted = json.loads(path.read_text())["cases"] if path.exists() else {}
     for case, row in rows.items():
         runs = learning.finished(row)
         roles = learning.roles_of(runs[0])
@@ -79,9 +84,11 @@ def matches(rows: dict[str, Row]) -> str:
                 trained = [learning.match(run, *others)[role] for run in runs]
                 random = [learning.match(run, role, *others)[role] for run in runs]
                 above = sum(a > b for a, b in zip(trained, random, strict=True))
-                cells = [interval(trained, ".2f"), interval(random, ".2f"), f"{above} of {len(runs)}"]
+                rule = scripted.get(case, {}).get(role) if opponents == "random" else None
+                by_rule = "–" if rule is None else f"`{rule['policy']}`: {interval(rule['returns'], '.2f')}"
+                cells = [interval(trained, ".2f"), interval(random, ".2f"), by_rule, f"{above} of {len(runs)}"]
                 lines.append([f"`{case}`", f"{role}s", opponents, *cells])
-    header = ["case", "role", "opponents", "trained", "at random", "seeds above random"]
+    header = ["case", "role", "opponents", "trained", "at random", "scripted", "seeds above random"]
     return table(header, lines) if lines else ""
 
 
