@@ -65,6 +65,16 @@ def test_libraries_stand_side_by_side_with_the_test(write):
     assert "is 10.0, 95 % interval by bootstrap 9.0 to 11.0; with the margin 107.3" in text and "p = 0.001: equivalent." in text
 
 
+def test_the_areas_of_ppo_stand_beside_those_of_the_other_library(write):
+    found = {"mean_area": {"gpu_vecenv": 399.04, "Stable-Baselines3": 405.0}, "difference": -5.96, "bootstrap_95": [-16.0, 2.5],
+             "p_value": 1.6e-07, "equivalent": False}  # fmt: skip
+    runs = [{"library": library} for library in ("gpu_vecenv", "Stable-Baselines3")]
+    row = {"machine": MACHINE, "margin": 47.8, "settings": {"env_id": "Pole-v0"}, "comparison": found, "runs": runs}
+    write("against_sb3", "cases", {"pole": row})
+    line = "| `Pole-v0` | 1 | 399.0 | 405.0 | -6.0, -16.0 to 2.5 | 47.8 | 1.6e-07 | not shown to be equivalent |"
+    assert line in learning_tables.ppo_block()
+
+
 def test_a_memory_is_measured_on_the_range_from_random_actions_to_the_full_observation(write):
     rows = {way: {"machine": MACHINE, "runs": [run(0, {"agent": value}, {"agent": 20.0}, {"agent": value})]}
             for way, value in (("CartPole: all observed", 500.0), ("CartPole: velocities hidden, GRU", 452.0))}  # fmt: skip
