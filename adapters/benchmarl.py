@@ -95,7 +95,7 @@ class BenchMARLTask(TaskClass):
             ParameterError: the env has no time limit, and the task has no ``max_steps``.
         """
         params = env.vector_env.params
-        steps = self.config["max_steps"] or params.get("max_episode_steps") or params.get("episode_length")
+        steps = self.config["max_steps"] or params.get("max_episode_steps") or np.max(params.get("episode_length", 0))
         if not steps:
             raise ParameterError(f"{self.name} has no time limit, so its task needs max_steps, the length of an evaluation.")
         return int(steps)

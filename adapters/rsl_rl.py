@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 from gymnasium.spaces import Box
 from gymnasium.vector import VectorActionWrapper, VectorEnv, VectorObservationWrapper, VectorRewardWrapper, VectorWrapper
@@ -52,7 +53,7 @@ class RslRlEnv(Copied, VecEnv):
     Attributes:
         num_envs: rows.
         num_actions: entries of an action.
-        max_episode_length: the time limit in steps.
+        max_episode_length: the time limit in steps, the longest of all worlds.
         device: the env's device.
 
     Raises:
@@ -70,7 +71,7 @@ class RslRlEnv(Copied, VecEnv):
         self.device = self._inner.device
         self.num_envs = self._inner.num_envs
         self.num_actions = space.shape[0]
-        self.max_episode_length = int(params["max_episode_steps" if "max_episode_steps" in params else "episode_length"])
+        self.max_episode_length = int(np.max(params["max_episode_steps" if "max_episode_steps" in params else "episode_length"]))
         if self.max_episode_length == 0:
             raise ParameterError("rsl_rl needs a time limit, so max_episode_steps must be at least 1, got 0, which is no limit.")
         self._obs, _ = env.reset(seed=seed)

@@ -47,14 +47,15 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 import shared  # noqa: E402
 
 from gpu_vecenv.bench.machine import installed, machine  # noqa: E402
+from gpu_vecenv.render.looks import NEUTRAL, OTHERS  # noqa: E402
 from gpu_vecenv.train import NetworkConfig, PPOConfig, TrainConfig, Trainer  # noqa: E402
 from gpu_vecenv.train.run_folder.intervals import student_quantile  # noqa: E402
 from gpu_vecenv.train.runner.callbacks import Callback  # noqa: E402
 
 WORLDS, BINS, MARGIN_SHARE = 8, 50, 0.1
 OURS, SB3 = "gpu_vecenv", "Stable-Baselines3"
-LIBRARIES = {OURS: "#00695c", SB3: "#1565c0"}
-"""Libraries and their colours."""
+LIBRARIES = {OURS: OTHERS[0], SB3: OTHERS[1]}
+"""Libraries, with the colours and styles of their curves."""
 
 SHARED = {
     "num_steps": 128, "num_epochs": 10, "gae_lambda": 0.95, "clip_coef": 0.2, "entropy_coef": 0.0, "value_coef": 0.5,
@@ -328,18 +329,16 @@ def draw(results: dict[str, Any], path: Path, titles: Mapping[str, str] | None =
     for axes, (name, row) in zip(grid.flat, rows.items(), strict=True):
         settings = row["settings"]
         middles = (np.arange(BINS) + 0.5) * settings["total_steps"] / BINS
-        for library, colour in LIBRARIES.items():
+        for library, look in LIBRARIES.items():
             curves = np.array([run["curve"] for run in row["runs"] if run["library"] == library])
             mean, count = curves.mean(0), len(curves)
-            axes.plot(middles, mean, color=colour, lw=1.4, label=f"{library}: mean of {count} seeds")
+            axes.plot(middles, mean, lw=1.4, label=f"{library}: mean of {count} seeds, 95 % interval", **look)
             if count > 1:
                 half = student_quantile(0.975, count - 1) * curves.std(0, ddof=1) / math.sqrt(count)
-                axes.fill_between(
-                    middles, mean - half, mean + half, color=colour, alpha=0.2, lw=0, label="95 % interval of the mean"
-                )
-        axes.axhline(settings["random"], color="black", lw=0.9, ls="--", label="random actions")
+                axes.fill_between(middles, mean - half, mean + half, color=look["color"], alpha=0.2, lw=0)
+        axes.axhline(settings["random"], color=NEUTRAL["color"], lw=0.9, ls="--", label="random actions")
         shared.label(axes, settings["env_id"] if titles is None else titles[name], "return of an episode")
-        axes.legend(fontsize=7, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=2)  # below, off the curves
+    shared.legend(figure, grid.flat)
     shared.save(figure, path)
 
 

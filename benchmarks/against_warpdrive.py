@@ -32,6 +32,8 @@ import shared  # noqa: E402
 import tag_matches  # noqa: E402
 from tag_training import OURS, WARPDRIVE, Job  # noqa: E402
 
+from gpu_vecenv.render.looks import OTHERS, Look  # noqa: E402
+
 GRACE_SECONDS = 180.0
 """Time that a process may take beside its training."""
 TAIL = 20_000
@@ -46,8 +48,8 @@ class Run:
     """Name in the picture."""
     library: str
     """``OURS`` or ``WARPDRIVE``."""
-    colour: str
-    """Colour in the picture."""
+    look: Look
+    """Colour and style in the picture."""
     num_envs: int
     """Number of worlds."""
     extended: bool = False
@@ -55,10 +57,10 @@ class Run:
 
 
 RUNS = {
-    "warpdrive_shipped": Run("WarpDrive, 100 worlds as shipped", WARPDRIVE, "#ef6c00", 100),
-    "warpdrive_2000": Run("WarpDrive, 2,000 worlds", WARPDRIVE, "#c62828", 2_000),
-    "ours": Run("gpu_vecenv, same observations", OURS, "#00695c", 256),
-    "ours_extended": Run("gpu_vecenv, agents also observe themselves", OURS, "#1565c0", 256, extended=True),
+    "warpdrive_shipped": Run("WarpDrive, 100 worlds as shipped", WARPDRIVE, OTHERS[3], 100),
+    "warpdrive_2000": Run("WarpDrive, 2,000 worlds", WARPDRIVE, OTHERS[1], 2_000),
+    "ours": Run("gpu_vecenv, same observations", OURS, OTHERS[0], 256),
+    "ours_extended": Run("gpu_vecenv, agents also observe themselves", OURS, OTHERS[2], 256, extended=True),
 }
 """Runs by name."""
 
@@ -267,7 +269,7 @@ def draw(results: dict[str, Any], path: Path) -> None:
                     values = [point[match]["survival"] for point in seed["points"]]
                     count = f" ({len(shown)} seeds)" if len(shown) > 1 else ""
                     text = None if number else row["label"] + count
-                    axes.plot(seconds, values, color=RUNS[name].colour, lw=1.4, marker="o", ms=3, alpha=0.85, label=text)
+                    axes.plot(seconds, values, lw=1.4, marker="o", ms=3, alpha=0.85, label=text, **RUNS[name].look)
             if level is not None:
                 axes.axhline(level, color="black", lw=0.9, ls="--", label="all agents act at random")
             axes.set_xscale("symlog", linthresh=1.0)

@@ -38,6 +38,7 @@ import meet  # noqa: E402, F401  (registers Meet-v0)
 import shared  # noqa: E402
 
 from gpu_vecenv.bench.machine import machine  # noqa: E402
+from gpu_vecenv.render.looks import OTHERS  # noqa: E402
 from gpu_vecenv.train import NetworkConfig, PPOConfig, TrainConfig, Trainer, evaluate  # noqa: E402
 from gpu_vecenv.train.run_folder.intervals import mean_curve, mean_interval  # noqa: E402
 
@@ -50,7 +51,7 @@ CRITICS: dict[str, dict[str, Any]] = {
 
 GAME = {"num_walkers": 5, "num_cells": 7, "max_episode_steps": 25}
 NUMBERS = ("area", "evaluation", "explained_variance")
-COLOURS = ("#757575", "#00695c", "#e65100")
+LOOKS = (OTHERS[2], OTHERS[0], OTHERS[1])
 
 
 @dataclass(frozen=True)
@@ -176,10 +177,10 @@ def draw(results: dict[str, Any], path: Path) -> None:
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(figsize=(5.2, 3.4), layout="constrained")
-    for (case, row), colour in zip(results["cases"].items(), COLOURS, strict=True):
+    for (case, row), look in zip(results["cases"].items(), LOOKS, strict=True):
         curve = mean_curve([(run["curve"]["steps"], run["curve"]["return"]) for run in row["runs"]])
-        axes.plot(curve.x, curve.mean, color=colour, lw=1.4, label=f"{case}: mean of {len(row['runs'])} seeds, 95 % interval")
-        axes.fill_between(curve.x, curve.mean - curve.half, curve.mean + curve.half, color=colour, alpha=0.2, lw=0)
+        axes.plot(curve.x, curve.mean, lw=1.4, label=f"{case}: mean of {len(row['runs'])} seeds, 95 % interval", **look)
+        axes.fill_between(curve.x, curve.mean - curve.half, curve.mean + curve.half, color=look["color"], alpha=0.2, lw=0)
     shared.label(axes, "Meet-v0, 5 agents", "return of the episodes of an iteration")
     axes.legend(fontsize=7, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.2))  # below, off the curves
     shared.save(figure, path)

@@ -35,6 +35,7 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 import shared  # noqa: E402
 
 from gpu_vecenv.bench.machine import machine  # noqa: E402
+from gpu_vecenv.render.looks import NEUTRAL, look_of_role  # noqa: E402
 from gpu_vecenv.train import TrainConfig, Trainer, evaluate  # noqa: E402
 from gpu_vecenv.train.config import (  # noqa: E402
     PRESETS,
@@ -74,8 +75,6 @@ OF_ALGORITHMS = {
 
 POINTS = 100
 """Points of a curve."""
-
-COLOURS = ("#00695c", "#e65100", "#1565c0", "#6a1b9a")
 
 
 @dataclass(frozen=True)
@@ -247,43 +246,44 @@ def table(results: dict[str, Any]) -> None:
 
 
 def draw(results: dict[str, Any], path: Path) -> None:
-    """Draw a panel for each case: the mean curve of each policy with its 95 % interval, random actions and the target."""
+    """Draw a panel for each role of each case: its mean curve with the 95 % interval, random actions and the target."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    rows = {case: row for case, row in results["envs"].items() if finished(row)}
-    across = min(4, len(rows))
-    down = -(-len(rows) // across)
-    figure, grid = pyplot.subplots(down, across, figsize=(3.8 * across, 3.2 * down), layout="constrained", squeeze=False)
-    for axes in grid.flat[len(rows) :]:
+    runs_of = {case: runs for case, row in results["envs"].items() if (runs := finished(row))}
+    panels = [(case, number) for case, runs in runs_of.items() for number in range(len(roles_of(runs[0])))]
+    across = min(4, len(panels))
+    down = -(-len(panels) // across)
+    figure, grid = pyplot.subplots(down, across, figsize=(3.8 * across, 3.0 * down + 0.5), layout="constrained", squeeze=False)
+    for axes in grid.flat[len(panels) :]:
         axes.remove()
-    for axes, (case, row) in zip(grid.flat, rows.items(), strict=False):
-        _panel(axes, case, finished(row))
+    for axes, (case, number) in zip(grid.flat, panels, strict=False):
+        of_number = dict.fromkeys(f"{roles[number]}s" for runs in runs_of.values() if number < len(roles := roles_of(runs[0])))
+        _panel(axes, case, number, runs_of[case], ", ".join(of_number))
+    shared.legend(figure, grid.flat[: len(panels)])
     shared.save(figure, path)
 
 
-def _panel(axes: Any, case: str, runs: list[dict[str, Any]]) -> None:
-    """Draw one case."""
+def _panel(axes: Any, case: str, number: int, runs: list[dict[str, Any]], names: str) -> None:
+    """Draw one role of a case; ``names`` are those of all roles with its colour, for the legend."""
     roles = roles_of(runs[0])
+    role, look = roles[number], look_of_role(number)
     points = min(len(run["curve"]["steps"]) for run in runs)  # a run at the limit is shorter
     steps = np.array(runs[0]["curve"]["steps"][:points])
-    factor = student_quantile(0.975, len(runs) - 1) / math.sqrt(len(runs)) if len(runs) > 1 else 0.0
-    for role, colour in zip(runs[0]["curve"]["recent_return"], COLOURS, strict=False):
-        name = f"{role}s, " if len(roles) > 1 else ""
-        curves = np.array([run["curve"]["recent_return"][role][:points] for run in runs], dtype=float)
-        mean = curves.mean(0)  # NaN until an episode has ended in every run
-        axes.plot(steps, mean, color=colour, lw=1.4, label=f"{name}in training: mean of {len(runs)} seeds")
-        if factor:
-            half = factor * curves.std(0, ddof=1)
-            axes.fill_between(steps, mean - half, mean + half, color=colour, alpha=0.2, lw=0, label="95 % interval of the mean")
-        level = float(np.mean([match(run, *roles)[role] for run in runs]))
-        axes.axhline(level, color=colour, lw=0.9, ls="--", label=f"{name}all act at random")
+    curves = np.array([run["curve"]["recent_return"][role][:points] for run in runs], dtype=float)
+    mean = curves.mean(0)  # NaN until an episode has ended in every run
+    axes.plot(steps, mean, lw=1.4, label=f"{names} in training: mean over seeds, 95 % interval", **look)
+    if len(runs) > 1:
+        half = student_quantile(0.975, len(runs) - 1) * curves.std(0, ddof=1) / math.sqrt(len(runs))
+        axes.fill_between(steps, mean - half, mean + half, color=look["color"], alpha=0.2, lw=0)
+    level = float(np.mean([match(run, *roles)[role] for run in runs]))
+    axes.axhline(level, color=NEUTRAL["color"], lw=0.9, ls="--", label="all act at random")
     if case in TARGETS:
-        axes.axhline(TARGETS[case], color="black", lw=0.9, ls=":", label=f"target, {TARGETS[case]:g}")
-    shared.label(axes, case, "return, last 100 episodes")
-    axes.legend(fontsize=6, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)  # below, off the curves
+        axes.axhline(TARGETS[case], color=NEUTRAL["color"], lw=0.9, ls=":", label="target")
+    of_role = f"{role}s, " if len(roles) > 1 else ""
+    shared.label(axes, f"{case}\n{of_role}{len(runs)} seeds", "return, last 100 episodes")
 
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 import learning  # noqa: E402
 import shared  # noqa: E402
 
+from gpu_vecenv.render.looks import OTHERS  # noqa: E402
 from gpu_vecenv.train import TrainConfig  # noqa: E402
 from gpu_vecenv.train.config.presets import preset_of  # noqa: E402
 from gpu_vecenv.train.run_folder.intervals import student_quantile  # noqa: E402
@@ -42,9 +43,9 @@ OF_RECALL = {"no memory": None, "GRU": "gru", "LSTM": "lstm"}
 WAYS = {"CartPole": (FULL, HIDDEN, GRU, LSTM), "Pendulum": (FULL, HIDDEN, GRU, LSTM), "Recall": tuple(OF_RECALL)}
 """Ways to observe and remember, by env."""
 
-COLOURS = {FULL: "#555555", HIDDEN: "#e65100", GRU: "#00695c", LSTM: "#1565c0"}
-COLOURS |= {"no memory": "#e65100", "GRU": "#00695c", "LSTM": "#1565c0"}
-"""Colours of ways."""
+LOOKS = {GRU: OTHERS[0], LSTM: OTHERS[1], FULL: OTHERS[2], HIDDEN: OTHERS[3]}
+LOOKS |= {"GRU": OTHERS[0], "LSTM": OTHERS[1], "no memory": OTHERS[3]}
+"""Colours and styles of ways."""
 
 SEGMENTS = {"Pendulum": 16}
 """Steps of a sequence; other envs learn from whole rollouts."""
@@ -121,19 +122,18 @@ def draw(results: dict[str, Any], path: Path) -> None:
     figure, panels = pyplot.subplots(1, len(ENVS), figsize=(4.6 * len(ENVS), 3.6), layout="constrained", squeeze=False)
     for axes, env in zip(panels.flat, ENVS, strict=True):
         for way in WAYS[env]:
-            colour = COLOURS[way]
             runs = learning.finished(results["envs"].get(f"{env}: {way}", {"runs": []}))
             if not runs:
                 continue
             points = min(len(run["curve"]["steps"]) for run in runs)
             curves = np.array([run["curve"]["recent_return"]["agent"][:points] for run in runs], dtype=float)
             steps, mean = runs[0]["curve"]["steps"][:points], curves.mean(0)
-            axes.plot(steps, mean, color=colour, lw=1.4, label=way)
+            axes.plot(steps, mean, lw=1.4, label=way, **LOOKS[way])
             if len(runs) > 1:
                 half = student_quantile(0.975, len(runs) - 1) * curves.std(0, ddof=1) / math.sqrt(len(runs))
-                axes.fill_between(steps, mean - half, mean + half, color=colour, alpha=0.2, lw=0)
+                axes.fill_between(steps, mean - half, mean + half, color=LOOKS[way]["color"], alpha=0.2, lw=0)
         shared.label(axes, env, "return, last 100 episodes")
-        axes.legend(fontsize=7, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=2)  # below, off the curves
+        axes.legend(fontsize=8, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=2)  # below, off the curves
     shared.save(figure, path)
 
 

@@ -7,7 +7,7 @@ import math
 import multiprocessing
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, Protocol
@@ -61,9 +61,16 @@ def write(path: Path, results: dict[str, Any], key: str) -> None:
 
 def label(axes: Any, title: str, returns: str) -> None:
     """Name a panel and its axes, the steps of all worlds and returns."""
-    axes.set(title=title, xlabel="steps of all worlds", ylabel=returns)
+    axes.set_title(title, fontsize=11)
+    axes.set(xlabel="steps of all worlds", ylabel=returns)
     axes.ticklabel_format(axis="x", style="sci", scilimits=(0, 0), useMathText=True)
     axes.grid(True, alpha=0.3)
+
+
+def legend(figure: Any, panels: Iterable[Any]) -> None:
+    """Name all lines of several panels once, below them, where the names hide no curve and do not run into each other."""
+    named = {text: line for axes in panels for line, text in zip(*axes.get_legend_handles_labels(), strict=True)}
+    figure.legend(named.values(), named, loc="outside lower center", ncols=4, fontsize=9, frameon=False)
 
 
 def save(figure: Any, path: Path) -> None:

@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gpu_vecenv.envs.tag.spec import action_table
+Number = float | Tensor
+"""A number of all worlds, or (N, 1)."""
 
 NEAR_EDGE = 1.5
 """Steps at top speed within which a fleeing runner turns along an edge."""
@@ -20,7 +21,7 @@ def chase(state: Mapping[str, Tensor], params: Mapping[str, Any], agents: Tensor
 
     Args:
         state: fields of the env's state, (N, A).
-        params: parameters of the env.
+        params: parameters of the env; those by world are tensors (N,).
         agents: int64 (a,), numbers of the taggers.
 
     Returns:
@@ -42,8 +43,8 @@ def flee(state: Mapping[str, Tensor], params: Mapping[str, Any], agents: Tensor)
         See ``chase()``.
     """
     x, y = _to_nearest(state, agents, slice(0, int(params["num_taggers"])))
-    side = float(params["grid_length"])
-    margin = min(NEAR_EDGE * float(params["max_speed"]) * float(params["skill_level_runner"]), side / 4)
+    side = _number(params, "grid_length")
+    margin = _at_most(NEAR_EDGE * _number(params, "max_speed") * _number(params, "skill_level_runner"), side / 4)
     blocked_x, inward_x = _edge(-x, state["loc_x"][:, agents], margin, side)
     blocked_y, inward_y = _edge(-y, state["loc_y"][:, agents], margin, side)
     # In a corner the runner takes the edge across the tagger's way.
@@ -62,7 +63,20 @@ def _to_nearest(state: Mapping[str, Tensor], agents: Tensor, opponents: slice) -
     return x.gather(-1, nearest).squeeze(-1), y.gather(-1, nearest).squeeze(-1)
 
 
-def _edge(along: Tensor, place: Tensor, margin: float, side: float) -> tuple[Tensor, Tensor]:
+def _number(params: Mapping[str, Any], name: str) -> Number:
+    """Return a parameter: a number, or float64 (N, 1) if it differs between worlds."""
+    value = params[name]
+    return value.double().unsqueeze(-1) if isinstance(value, Tensor) else float(value)
+
+
+def _at_most(value: Number, limit: Number) -> Number:
+    """Return the smaller one of two numbers, of each world if one of them differs between worlds."""
+    if isinstance(value, Tensor):
+        return value.clamp(max=limit)
+    return limit.clamp(max=value) if isinstance(limit, Tensor) else min(value, limit)
+
+
+def _edge(along: Tensor, place: Tensor, margin: Number, side: Number) -> tuple[Tensor, Tensor]:
     """Return where an edge is in the way along one axis, bool (N, a), and the direction that leads from the nearer edge."""
     blocked = ((place < margin) & (along < 0)) | ((place > side - margin) & (along > 0))
     return blocked, torch.where(place > side / 2, -1.0, 1.0)
@@ -72,28 +86,29 @@ def _heading(angle: Tensor, state: Mapping[str, Tensor], params: Mapping[str, An
     """Return actions that accelerate most, and turn as far as possible to headings in radians, (N, a)."""
     turn = torch.remainder(angle - state["direction"][:, agents] + math.pi, 2 * math.pi) - math.pi
     if params["continuous_actions"]:
-        turn = turn.clamp(float(params["min_turn"]), float(params["max_turn"]))
-        return torch.stack((torch.full_like(turn, float(params["max_acceleration"])), turn), dim=-1)
-    fastest = torch.full_like(turn, _fastest(params), dtype=torch.int64)
-    turned = _nearest_level(turn, float(params["min_turn"]), float(params["max_turn"]), int(params["num_turn_levels"]))
+        turn = turn.clamp(min=_number(params, "min_turn")).clamp(max=_number(params, "max_turn"))
+        return torch.stack((torch.zeros_like(turn) + _number(params, "max_acceleration"), turn), dim=-1).float()
+    fastest = torch.zeros_like(turn, dtype=torch.int64) + _fastest(params)
+    turned = _nearest_level(turn, _number(params, "min_turn"), _number(params, "max_turn"), int(params["num_turn_levels"]))
     if params["flatten_actions"]:
         return fastest * (int(params["num_turn_levels"]) + 1) + turned
     return torch.stack((fastest, turned), dim=-1)
 
 
-def _fastest(params: Mapping[str, Any]) -> int:
-    """Return the index of the largest change of acceleration."""
+def _fastest(params: Mapping[str, Any]) -> int | Tensor:
+    """Return the index of the largest change of acceleration, int64 (N, 1) if it may differ between worlds."""
     levels = int(params["num_acceleration_levels"])
-    return int(action_table(params["min_acceleration"], params["max_acceleration"], levels).argmax())
+    largest = _number(params, "max_acceleration" if levels > 1 else "min_acceleration")
+    return levels * (largest > 0)
 
 
-def _nearest_level(value: Tensor, low: float, high: float, levels: int) -> Tensor:
+def _nearest_level(value: Tensor, low: Number, high: Number, levels: int) -> Tensor:
     """Return the index of the choice nearest to a value; 0 stands for 0, and the levels follow evenly from low to high."""
     if levels == 0:
         return torch.zeros_like(value, dtype=torch.int64)
-    step = (high - low) / max(levels - 1, 1)
-    level = ((value - low) / step if step > 0 else torch.zeros_like(value)).round().clamp(0, levels - 1)
-    return torch.where((low + level * step - value).abs() < value.abs(), level.long() + 1, 0)
+    lowest, step = (x.float() if isinstance(x, Tensor) else x for x in (low, (high - low) / max(levels - 1, 1)))
+    level = ((value - lowest) / step).nan_to_num(0.0).round().clamp(0, levels - 1)  # a step is 0 if all levels are the same
+    return torch.where((lowest + level * step - value).abs() < value.abs(), level.long() + 1, 0)
 
 
 OPPONENTS = {"chase": ("tagger", chase), "flee": ("runner", flee)}

@@ -44,7 +44,7 @@ def observation_space(params: Params) -> Box:
 
     ``extended_observation`` adds six features: the observer's own x, y, speed, acceleration, direction and type.
     """
-    skill = max(params["skill_level_runner"], params["skill_level_tagger"])
+    skill = float(np.max([np.max(params["skill_level_runner"]), np.max(params["skill_level_tagger"])]))
     low, high = [], []
     for lowest, highest in ((-1, 1), (-1, 1), (-skill, skill), (-np.inf, np.inf), (-1, 1), (0, 1), (0, 1)):
         low += [lowest * ROUNDING] * observed(params)
@@ -64,8 +64,8 @@ def action_space(params: Params) -> Space:
     """
     accelerations, turns = params["num_acceleration_levels"] + 1, params["num_turn_levels"] + 1
     if params["continuous_actions"]:
-        low = np.array([params["min_acceleration"], params["min_turn"]], np.float32)
-        high = np.array([params["max_acceleration"], params["max_turn"]], np.float32)
+        low = np.array([np.min(params["min_acceleration"]), np.min(params["min_turn"])], np.float32)
+        high = np.array([np.max(params["max_acceleration"]), np.max(params["max_turn"])], np.float32)
         return Box(low, high, dtype=np.float32)
     if params["flatten_actions"]:
         return Discrete(accelerations * turns)
@@ -81,8 +81,9 @@ def check(params: Params) -> None:
             f"got {params['num_other_agents_observed']}."
         )
     for low, high in (("min_acceleration", "max_acceleration"), ("min_turn", "max_turn")):
-        if params[low] > params[high]:
-            raise ParameterError(f"WarpTag-v0: {low} must not be above {high}, got {params[low]} and {params[high]}.")
+        if np.any(params[low] > params[high]):
+            got = f"{abbreviated(params[low])} and {abbreviated(params[high])}"
+            raise ParameterError(f"WarpTag-v0: {low} must not be above {high}, got {got}.")
     if params["continuous_actions"] and params["flatten_actions"]:
         raise ParameterError("WarpTag-v0: flatten_actions joins two discrete entries; continuous_actions has none.")
     x, y = params["starting_location_x"], params["starting_location_y"]
@@ -96,7 +97,7 @@ def start(params: Params, name: str) -> np.ndarray:
     """Explicit start values, float32 (agents,), taggers first; empty if not given."""
     agents = params["num_taggers"] + params["num_runners"]
     values = agent_values("WarpTag-v0", params, name, agents)
-    low, high = (0.0, params["grid_length"]) if "location" in name else (-LARGEST, LARGEST)
+    low, high = (0.0, np.min(params["grid_length"])) if "location" in name else (-LARGEST, LARGEST)
     if not ((values >= low) & (values <= high)).all():
         raise ParameterError(f"WarpTag-v0: {name} must lie within [{low:g}, {high:g}], got {abbreviated(params[name])}.")
     return values.astype(np.float32)
@@ -130,32 +131,38 @@ SPEC = EnvSpec(
     params=(
         Param("num_taggers", 5, "int32", "taggers in a world", low=1),
         Param("num_runners", 100, "int32", "runners in a world", low=1),
-        Param("grid_length", 20.0, "float32", "side of the square [0, L] x [0, L]", "length", low=SMALLEST),
-        Param("episode_length", 500, "int32", "time limit", "steps", low=1),
+        Param("grid_length", 20.0, "float32", "side of the square [0, L] x [0, L]", "length", low=SMALLEST, per_world=True),
+        Param("episode_length", 500, "int32", "time limit", "steps", low=1, per_world=True),
         Param("starting_location_x", None, None, "explicit start position in x, one for each agent, taggers first", "length"),
         Param("starting_location_y", None, None, "explicit start position in y, one for each agent, taggers first", "length"),
         Param("starting_directions", None, None, "explicit start heading, one for each agent, taggers first", "rad"),
         Param("fixed_start", False, "bool", "all worlds and episodes have the same start, drawn from the seed alone"),
-        Param("max_speed", 1.0, "float32", "top speed of an agent with skill level 1", "length/step", low=SMALLEST),
-        Param("skill_level_runner", 1.0, "float32", "factor on the runners' top speed", low=SMALLEST),
-        Param("skill_level_tagger", 1.0, "float32", "factor on the taggers' top speed", low=SMALLEST),
-        Param("max_acceleration", 0.1, "float32", "largest change of acceleration", "length/step^3"),
-        Param("min_acceleration", -0.1, "float32", "smallest change of acceleration", "length/step^3"),
-        Param("max_turn", 2.356, "float32", "largest turn", "rad/step"),
-        Param("min_turn", -2.356, "float32", "smallest turn", "rad/step"),
+        Param("max_speed", 1.0, "float32",
+              "top speed of an agent with skill level 1", "length/step", low=SMALLEST, per_world=True),
+        Param("skill_level_runner", 1.0, "float32", "factor on the runners' top speed", low=SMALLEST, per_world=True),
+        Param("skill_level_tagger", 1.0, "float32", "factor on the taggers' top speed", low=SMALLEST, per_world=True),
+        Param("max_acceleration", 0.1, "float32", "largest change of acceleration", "length/step^3", per_world=True),
+        Param("min_acceleration", -0.1, "float32", "smallest change of acceleration", "length/step^3", per_world=True),
+        Param("max_turn", 2.356, "float32", "largest turn", "rad/step", per_world=True),
+        Param("min_turn", -2.356, "float32", "smallest turn", "rad/step", per_world=True),
         Param("num_acceleration_levels", 20, "int32", "acceleration choices in addition to index 0", low=0, high=4096),
         Param("num_turn_levels", 20, "int32", "turn choices in addition to index 0", low=0, high=4096),
-        Param("edge_hit_penalty", 0.0, "float32", "reward for an agent in each step in which it would leave the square", high=0),
+        Param("edge_hit_penalty", 0.0, "float32",
+              "reward for an agent in each step in which it would leave the square", high=0, per_world=True),
         Param("use_full_observation", False, "bool", "True: an agent observes all others; False: the nearest ones"),
         Param("num_other_agents_observed", default_observed, "int32",
               "number of nearest agents observed; unused if all are observed", low=1),
         Param("extended_observation", False, "bool", "append the observer's position, speed, acceleration, heading and role"),
-        Param("tagging_distance", 0.02, "float64", "a tagger tags below this distance", "fraction of the side", low=0, high=1),
-        Param("tag_reward_for_tagger", 10.0, "float32", "reward for the nearest tagger, for each runner that it tags", low=0),
-        Param("step_penalty_for_tagger", 0.0, "float32", "reward for each tagger in each step", high=0),
-        Param("tag_penalty_for_runner", -10.0, "float32", "reward for a tagged runner", high=0),
-        Param("step_reward_for_runner", 0.0, "float32", "reward for each runner in the game, in each step", low=0),
-        Param("end_of_game_reward_for_runner", 1.0, "float32", "reward for each runner in the game at the time limit", low=0),
+        Param("tagging_distance", 0.02, "float64",
+              "a tagger tags below this distance", "fraction of the side", low=0, high=1, per_world=True),
+        Param("tag_reward_for_tagger", 10.0, "float32",
+              "reward for the nearest tagger, for each runner that it tags", low=0, per_world=True),
+        Param("step_penalty_for_tagger", 0.0, "float32", "reward for each tagger in each step", high=0, per_world=True),
+        Param("tag_penalty_for_runner", -10.0, "float32", "reward for a tagged runner", high=0, per_world=True),
+        Param("step_reward_for_runner", 0.0, "float32",
+              "reward for each runner in the game, in each step", low=0, per_world=True),
+        Param("end_of_game_reward_for_runner", 1.0, "float32",
+              "reward for each runner in the game at the time limit", low=0, per_world=True),
         Param("runner_exits_game_after_tagged", True, "bool", "True: a tagged runner leaves the game"),
         Param("flatten_actions", False, "bool", "True: one Discrete, acceleration index x (turn levels + 1) + turn index"),
         Param("continuous_actions", False, "bool", "True: a Box of the change of acceleration and the turn"),
@@ -174,25 +181,32 @@ SPEC = EnvSpec(
     action=action_space,
     sizes=("num_taggers", "num_other_agents_observed", "use_full_observation", "extended_observation"),
     constants=(
-        Constant("margin", lambda p: p["tagging_distance"] * p["grid_length"], "reach of a tagger", "length"),
-        Constant("tagger_top_speed", lambda p: p["max_speed"] * p["skill_level_tagger"], "top speed", "length/step"),
-        Constant("runner_top_speed", lambda p: p["max_speed"] * p["skill_level_runner"], "top speed", "length/step"),
+        Constant("margin", lambda p: p["tagging_distance"] * p["grid_length"], "reach of a tagger", "length",
+                 by_world=("tagging_distance", "grid_length")),
+        Constant("tagger_top_speed", lambda p: p["max_speed"] * p["skill_level_tagger"], "top speed", "length/step",
+                 by_world=("max_speed", "skill_level_tagger")),
+        Constant("runner_top_speed", lambda p: p["max_speed"] * p["skill_level_runner"], "top speed", "length/step",
+                 by_world=("max_speed", "skill_level_runner")),
         Constant("two_pi", lambda p: 2 * math.pi, "full turn", "rad"),
         Constant("quarter_turn", lambda p: math.pi / 2, "quarter of a turn", "rad"),
-        Constant("per_length", lambda p: 1 / p["grid_length"], "scale of the observer's own position", "1/length"),
-        Constant("per_diagonal", lambda p: 1 / (p["grid_length"] * math.sqrt(2)), "scale of positions", "1/length"),
-        Constant("per_max_speed", lambda p: 1 / (p["max_speed"] + 1e-10), "scale of speeds and accelerations"),
+        Constant("per_length", lambda p: 1 / p["grid_length"], "scale of the observer's own position", "1/length",
+                 by_world=("grid_length",)),
+        Constant("per_diagonal", lambda p: 1 / (p["grid_length"] * math.sqrt(2)), "scale of positions", "1/length",
+                 by_world=("grid_length",)),
+        Constant("per_max_speed", lambda p: 1 / (p["max_speed"] + 1e-10), "scale of speeds and accelerations",
+                 by_world=("max_speed",)),
         Constant("per_turn", lambda p: 1 / (2 * math.pi), "scale of headings", "1/rad"),
-        Constant("per_episode_length", lambda p: 1 / p["episode_length"], "scale of time", "1/step"),
+        Constant("per_episode_length", lambda p: 1 / p["episode_length"], "scale of time", "1/step",
+                 by_world=("episode_length",)),
         Constant("explicit_location", lambda p: p["starting_location_x"] is not None, "1 if starts are given"),
         Constant("explicit_direction", lambda p: p["starting_directions"] is not None, "1 if headings are given"),
     ),
     tables=(
         Table("acceleration_table",
               lambda p: action_table(p["min_acceleration"], p["max_acceleration"], p["num_acceleration_levels"]),
-              "action index to change of acceleration", "length/step^3"),
+              "action index to change of acceleration", "length/step^3", by_world=("min_acceleration", "max_acceleration")),
         Table("turn_table", lambda p: action_table(p["min_turn"], p["max_turn"], p["num_turn_levels"]),
-              "action index to turn", "rad"),
+              "action index to turn", "rad", by_world=("min_turn", "max_turn")),
         Table("start_x", lambda p: start(p, "starting_location_x"), "explicit starts", "length"),
         Table("start_y", lambda p: start(p, "starting_location_y"), "explicit starts", "length"),
         Table("start_direction", lambda p: start(p, "starting_directions"), "explicit headings", "rad"),

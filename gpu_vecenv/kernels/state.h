@@ -95,13 +95,19 @@ GV_INLINE GvState gv_state(const GvArgs& a, const GvTeam& team) {
 #undef GV_ARRAY
 }
 
-// Value of a parameter in one world. GV_BY_WORLD is 0 if no parameter has values by world; the compiler then removes the test.
+// Value of a parameter or constant in one world. GV_BY_WORLD is 0 if no parameter has values by world; the compiler then removes the test.
 template <class T>
 GV_INLINE T gv_param_of_world(const T* by_world, T shared, gv_i64 world) {
     return GV_BY_WORLD && by_world ? by_world[world] : shared;
 }
 
-// Parameters that may differ between worlds; the values of one world.
+// Table of one world. Numbers from one world's to the next are 0 if all worlds share it.
+template <class T>
+GV_INLINE const T* gv_table_of_world(const T* table, gv_i32 stride, gv_i64 world) {
+    return GV_BY_WORLD ? table + world * stride : table;
+}
+
+// Parameters and constants that may differ between worlds; the values of one world.
 struct GvParams {
 #define GV_PARAM(name, type) type name;
     GV_PARAMS_BY_WORLD(GV_PARAM)

@@ -249,8 +249,11 @@ class InterpretedWorld(World):
         return bool(value) if dtype == "bool" else np.float32(value) if dtype.startswith("float") else np.int32(value)
 
     def _table(self, name: str) -> Checked:
-        values = self.layout.tables[name]
-        return Checked(self.trace, f"w.tables.{name}", int(self.place.args[name]), str(values.dtype), values.size)
+        values, address = self.layout.tables[name], int(self.place.args[name])
+        if name in self.layout.tables_by_world:
+            address += self.place.world * values[0].nbytes
+            values = values[0]
+        return Checked(self.trace, f"w.tables.{name}", address, str(values.dtype), values.size)
 
     def _options(self) -> dict[str, np.float32]:
         bounds = Checked(self.trace, "w.options", int(self.place.args["reset_bounds"]), "float32", len(self.words.options))

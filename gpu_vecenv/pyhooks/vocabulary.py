@@ -55,7 +55,7 @@ class Vocabulary:
     def __init__(self, spec: EnvSpec) -> None:
         self.spec = spec
         self.numbers = {p.name: (str(p.dtype), not p.per_world) for p in spec.kernel_params}
-        self.numbers |= {constant.name: (constant.dtype, True) for constant in spec.constants}
+        self.numbers |= {constant.name: (constant.dtype, not constant.by_world) for constant in spec.constants}
         self.state: dict[str, Memory] = {}
         for field in spec.state:
             for name in field.names or (field.name,):

@@ -232,9 +232,11 @@ def _check_memory(spec: EnvSpec) -> None:
     for constant in spec.constants:
         _require_one_of(f"{spec.name}: constant {constant.name!r}: dtype", constant.dtype, CONSTANT_DTYPES)
         _require_function(f"{spec.name}: constant {constant.name!r}: value", constant.value)
+        _check_by_world(spec, f"constant {constant.name!r}", constant.by_world)
     for table in spec.tables:
         _require_one_of(f"{spec.name}: table {table.name!r}: dtype", table.dtype, TABLE_DTYPES)
         _require_function(f"{spec.name}: table {table.name!r}: values", table.values)
+        _check_by_world(spec, f"table {table.name!r}", table.by_world)
     for workspace in spec.workspaces:
         where = f"{spec.name}: workspace {workspace.name!r}"
         _require_one_of(f"{where}: dtype", workspace.dtype, WORKSPACE_DTYPES)
@@ -247,6 +249,13 @@ def _check_memory(spec: EnvSpec) -> None:
             require_part(_is_whole(workspace.fill), f"{where}: fill", "an integer", workspace.fill)
             limits = np.iinfo(workspace.dtype)
             whole_in(f"{where}: fill", workspace.fill, int(limits.min), int(limits.max))
+
+
+def _check_by_world(spec: EnvSpec, part: str, names: tuple[str, ...]) -> None:
+    """Check the names of parameters that a constant or a table follows by world."""
+    known = [param.name for param in spec.params if param.per_world]
+    holds = isinstance(names, tuple) and all(name in known for name in names)
+    require_part(holds, f"{spec.name}: {part}: by_world", "a tuple of names of parameters with per_world=True", names)
 
 
 def _check_scratch(env: str, arrays: tuple[Scratch, ...], sizes: set[str]) -> None:

@@ -16,7 +16,7 @@ from gpu_vecenv.errors import UnknownParameterError
 from gpu_vecenv.spec.computed import called
 from gpu_vecenv.spec.declared import PARTS, check_declarations
 from gpu_vecenv.spec.fields import Constant, Field, Metric, ResetOption, Scratch, Table, Workspace
-from gpu_vecenv.spec.params import Param, Params, convert
+from gpu_vecenv.spec.params import Param, Params, convert, require_one_length
 from gpu_vecenv.spec.reference import reduce_spec
 from gpu_vecenv.spec.roles import Role
 from gpu_vecenv.spec.validation import lists_as_tuples, require_part
@@ -167,6 +167,7 @@ class EnvSpec:
             if callable(default):
                 default = called(f"{self.name}: parameter {name!r}: default", default, params)
             params[name] = convert(self.name, param, values.get(name, default))
+        require_one_length(self.name, {name: params[name] for name, param in known.items() if param.per_world})
         resolved = MappingProxyType(params)
         returned = called(f"{self.name}: check", self.check, resolved)
         require_part(returned is None, f"{self.name}: the result of check", "None; it raises ParameterError to refuse", returned)

@@ -77,6 +77,9 @@ class Constant:
 
     ``dtype`` is one of ``CONSTANT_DTYPES``. ``value`` returns one real number: a float is finite in the dtype, and an integer
     fits it. Kernels read a float64 as ``double``, an int64 as ``gv_i64``.
+
+    ``by_world`` names the parameters with values by world that ``value`` reads. If one of them is given by world, so is the
+    constant: ``value`` gets the parameters of one world at a time, once for all worlds that have the same.
     """
 
     name: str
@@ -84,16 +87,20 @@ class Constant:
     doc: str
     unit: str = "-"
     dtype: str = "float32"
+    by_world: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Table:
-    """A read-only array that the kernel indexes, the same for all worlds.
+    """A read-only array that the kernel indexes, the same for all worlds unless ``by_world`` says otherwise.
 
     ``dtype`` is one of ``TABLE_DTYPES``. ``values`` returns real numbers, as nested lists or as an array of any kind. They are
     computed once for an env: floats are rounded to the dtype, in which they must be finite, and integers must fit it. Kernels
     read float64 as ``double``, int64 as ``gv_i64``. A kernel chooses data by world if a parameter of the dtype int32 with values
     by world indexes the leading axis.
+
+    ``by_world`` names the parameters with values by world that ``values`` reads, as those of a constant do. If one of them is
+    given by world, each world has a table of its own; all have one shape.
     """
 
     name: str
@@ -101,6 +108,7 @@ class Table:
     doc: str
     unit: str = "-"
     dtype: str = "float32"
+    by_world: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

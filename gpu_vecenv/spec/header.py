@@ -11,7 +11,7 @@ from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.spec.fields import Field
 from gpu_vecenv.spec.layout import HOST_SCRATCH, Layout
 from gpu_vecenv.spec.roles import group_sizes
-from gpu_vecenv.spec.struct import C_TYPES, WORLD_STATE, is_single, struct_members
+from gpu_vecenv.spec.struct import C_TYPES, WORLD_STATE, is_single, numbers_by_world, struct_members
 
 
 def args_header(spec: EnvSpec) -> str:
@@ -55,7 +55,7 @@ def _lists(spec: EnvSpec) -> list[str]:
     firsts = [" + ".join(counts[:number]) or "0" for number in range(len(counts))]  # agents of the roles before
     roles = dict(zip([role.name for role in spec.roles], zip(counts, firsts, strict=True), strict=True))
     *leading, last = roles
-    by_world = [f"PARAM({p.name}, {C_TYPES[str(p.dtype)]})" for p in spec.params if p.per_world]
+    by_world = [f"PARAM({p.name}, {C_TYPES[str(p.dtype)]})" for p in numbers_by_world(spec)]
     reward = ("agents", "i")  # `agents` is a variable of the functions that use it
     if spec.reward_role:
         reward = (roles[spec.reward_role][0], f"{roles[spec.reward_role][1]} + i")

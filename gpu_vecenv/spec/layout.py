@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -87,6 +87,10 @@ class Layout:
             if field.name == self.spec.alive:
                 expected = f"({self.num_agents},), one number for each agent, because alive names the field"
                 require_part(shape == (self.num_agents,), where, expected, shape)
+        for table in self.spec.tables if is_single(self.spec) else ():
+            where = f"{self.spec.name}: table {table.name!r}: by_world"
+            expected = "left out in an env whose worlds have one agent, because registers hold such a world"
+            require_part(not table.by_world, where, expected, table.by_world)
         _ = self.bounds, self.workspaces  # raise SpecError for wrong results
         _ = self.feature_names  # the same
         _ = self.requested_scratch, self.requested_lanes, self.requested_registers  # the same
@@ -98,7 +102,7 @@ class Layout:
         Both have the same sizes, shapes and action spaces, so what was made for this layout stays valid.
         """
         object.__setattr__(self, "params", changed.params)
-        for name in ("scalars", "tables", "per_world", "bounds", "groups"):
+        for name in ("scalars", "tables", "tables_by_world", "per_world", "by_world", "bounds", "groups"):
             vars(self)[name] = getattr(changed, name)
 
     @cached_property
@@ -264,12 +268,19 @@ class Layout:
             ParameterError: a constant is not finite.
         """
         params = {p.name: self.params[p.name] for p in self.spec.kernel_params if p.name not in self.per_world}
-        constants = {}
-        for constant in self.spec.constants:
-            number = self._computed(f"constant {constant.name!r}", constant, constant.value)
-            require_part(number.shape == (), f"{self.spec.name}: constant {constant.name!r}", "one number", number)
-            constants[constant.name] = number.item()
-        return {**self.sizes, **params, **constants}
+        constants = {c.name: self._constant(c, self.params).item() for c in self.spec.constants if c.name not in self.by_world}
+        strides = {f"{table.name}_stride": self._stride(table) for table in self.spec.tables if table.by_world}
+        return {**self.sizes, **params, **constants, **strides}
+
+    def _stride(self, table: Table) -> int:
+        """Return the numbers from a world's table to that of the next; 0 if all worlds share one."""
+        return self.tables[table.name][0].size if table.name in self.tables_by_world else 0
+
+    def _constant(self, constant: Constant, params: Params) -> np.ndarray:
+        """Return a constant as an array of no dimensions."""
+        number = self._computed(f"constant {constant.name!r}", constant, constant.value, params)
+        require_part(number.shape == (), f"{self.spec.name}: constant {constant.name!r}", "one number", number)
+        return number
 
     @cached_property
     def tables(self) -> dict[str, np.ndarray]:
@@ -279,27 +290,46 @@ class Layout:
             SpecError: values that are no real numbers, or an integer that does not fit the dtype of its table.
             ParameterError: a float is not finite.
         """
-        tables = {table.name: self._computed(f"table {table.name!r}", table, table.values) for table in self.spec.tables}
-        return {name: np.ascontiguousarray(values) for name, values in tables.items()}
+        tables = {}
+        for table in self.spec.tables:
+            compute = partial(self._computed, f"table {table.name!r}", table, table.values)
+            values = self._of_worlds(table, compute) if table.name in self.tables_by_world else compute(self.params)
+            tables[table.name] = np.ascontiguousarray(values)
+        return tables
 
-    def _computed(self, part: str, declared: Constant | Table, values: Callable[[Params], Any]) -> np.ndarray:
-        """Compute the numbers of a constant or a table from the parameters, in its dtype."""
+    @cached_property
+    def tables_by_world(self) -> tuple[str, ...]:
+        """Names of the tables that have a leading axis of worlds."""
+        return tuple(table.name for table in self.spec.tables if {*table.by_world} & {*self.per_world})
+
+    def _of_worlds(self, declared: Constant | Table, compute: Callable[[Params], np.ndarray]) -> np.ndarray:
+        """Compute a constant or a table for each world, once for all worlds with the same values; the leading axis is worlds."""
+        given = {name: self.per_world[name] for name in declared.by_world if name in self.per_world}
+        columns = np.stack([values.astype(np.float64) for values in given.values()], axis=1)
+        _, first, which = np.unique(columns.view(np.int64), axis=0, return_index=True, return_inverse=True)  # -0 is not 0
+        each = [compute({**self.params, **{name: values[world].item() for name, values in given.items()}}) for world in first]
+        where = f"{self.spec.name}: {declared.name}: shapes of different worlds"
+        require_part(len({array.shape for array in each}) == 1, where, "equal", [array.shape for array in each])
+        return np.stack(each)[which.reshape(-1)]
+
+    def _computed(self, part: str, declared: Constant | Table, values: Callable[[Params], Any], params: Params) -> np.ndarray:
+        """Compute the numbers of a constant or a table from parameters, in its dtype."""
         if declared.dtype in ("float32", "float64"):
-            return self._finite(declared, part, values)
+            return self._finite(declared, part, values, params)
         where = f"{self.spec.name}: {part}"
-        array = real_array(where, called(where, values, self.params))
+        array = real_array(where, called(where, values, params))
         bounds = np.iinfo(declared.dtype)
         if array.dtype.kind not in "biu" or array.size and not (bounds.min <= array.min() and array.max() <= bounds.max):
             got = array.dtype if array.dtype.kind not in "biu" else f"{array.min()} to {array.max()}"
             raise SpecError(f"{where} must hold integers from {bounds.min} to {bounds.max} ({declared.dtype}), got {got}.")
         return array.astype(declared.dtype)
 
-    def _finite(self, declared: Constant | Table, part: str, values: Callable[[Params], Any]) -> np.ndarray:
-        """Compute floats from the parameters. Kernels convert some to indices, so all must be finite."""
+    def _finite(self, declared: Constant | Table, part: str, values: Callable[[Params], Any], params: Params) -> np.ndarray:
+        """Compute floats from parameters. Kernels convert some to indices, so all must be finite."""
         where, what, dtype = f"{self.spec.name}: {part}", f"{declared.name} ({declared.doc})", declared.dtype
         try:
             with np.errstate(all="ignore"):
-                computed = called(where, values, self.params)
+                computed = called(where, values, params)
         except SpecError as error:
             if not isinstance(error.__cause__, ArithmeticError | ValueError):
                 raise
@@ -323,6 +353,16 @@ class Layout:
         """Parameters that were given by world, (num_worlds,) of their dtype, by name."""
         names = [param.name for param in self.spec.params if param.per_world]
         return {name: self.params[name] for name in names if isinstance(self.params[name], np.ndarray)}
+
+    @cached_property
+    def by_world(self) -> dict[str, np.ndarray]:
+        """Parameters that were given by world and constants that follow them, (num_worlds,) of their dtype, by name.
+
+        Raises:
+            SpecError, ParameterError: as for ``scalars``.
+        """
+        constants = [constant for constant in self.spec.constants if {*constant.by_world} & {*self.per_world}]
+        return {**self.per_world, **{c.name: self._of_worlds(c, partial(self._constant, c)) for c in constants}}
 
     def repeated_params(self, num_worlds: int) -> Params:
         """Return the parameters for another number of worlds. Values by world are repeated in their order: 1, 2, 3, 1, 2, ..."""

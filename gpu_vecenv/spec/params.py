@@ -109,6 +109,18 @@ def _convert_array(where: str, param: Param, value: Any) -> np.ndarray:
     return converted
 
 
+def require_one_length(env: str, values: Params) -> None:
+    """Check that parameters with values by world have as many as each other.
+
+    Raises:
+        ShapeError: the message names each with its length.
+    """
+    lengths = {name: len(array) for name, array in values.items() if isinstance(array, np.ndarray)}
+    if len({*lengths.values()}) > 1:
+        got = ", ".join(f"{length} of {name}" for name, length in lengths.items())
+        raise ShapeError(f"{env}: parameters by world must hold as many numbers as there are worlds, got {got}.")
+
+
 def agent_values(env: str, params: Params, name: str, agents: int) -> np.ndarray:
     """Return an explicit start, one number for each agent, as float64 (agents,); empty if the parameter is None.
 

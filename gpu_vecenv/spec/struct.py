@@ -172,7 +172,7 @@ def _read_by_every_step(spec: EnvSpec) -> list[tuple[str, str, str]]:
 def _read_seldom(spec: EnvSpec) -> list[tuple[str, str, str]]:
     """Return name, dtype and meaning of the arrays that few steps read."""
     arrays = [field for field in _fields(spec) if field[0] in SELDOM_READ]
-    arrays += [(f"{p.name}_by_world", str(p.dtype), f"[worlds] {p.doc}, or null; {p.unit}") for p in spec.params if p.per_world]
+    arrays += [(f"{n.name}_by_world", str(n.dtype), f"[worlds] {n.doc}, or null; {n.unit}") for n in numbers_by_world(spec)]
     arrays += [
         ("reset_mask", "uint8", "[worlds] worlds to reset, null for all"),
         ("invalid_actions", "int32", "number of invalid actions so far"),
@@ -188,6 +188,11 @@ def _read_seldom(spec: EnvSpec) -> list[tuple[str, str, str]]:
     return arrays
 
 
+def numbers_by_world(spec: EnvSpec) -> tuple[Param | Constant, ...]:
+    """Return the parameters and constants that may have a value by world."""
+    return (*(p for p in spec.params if p.per_world), *(c for c in spec.constants if c.by_world))
+
+
 def _scalars(spec: EnvSpec) -> list[Member]:
     """Return the parameters, constants and lengths of axes, those of 8 bytes first."""
     declared: tuple[Param | Constant, ...] = (*spec.kernel_params, *spec.constants)
@@ -196,4 +201,6 @@ def _scalars(spec: EnvSpec) -> list[Member]:
         dtype = "int32" if number.dtype == "bool" else str(number.dtype)
         scalars.append(Member(number.name, C_TYPES[dtype], dtype, f"{number.doc}; {number.unit}"))
     scalars += [Member(name, "gv_i32", "int32", f"length of an axis of {f.name}") for f in spec.state for name in f.axes]
+    doc = "numbers from the table {} of a world to that of the next; 0 if all share one"
+    scalars += [Member(f"{t.name}_stride", "gv_i32", "int32", doc.format(t.name)) for t in spec.tables if t.by_world]
     return sorted(scalars, key=lambda number: number.dtype not in ("float64", "int64"))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from gpu_vecenv.spec.env_spec import EnvSpec
-from gpu_vecenv.spec.fields import Field, Scratch
+from gpu_vecenv.spec.fields import Constant, Field, Scratch
 from gpu_vecenv.spec.header import size_names
 from gpu_vecenv.spec.layout import CONSTANT_CHOICES
 from gpu_vecenv.spec.names import is_c_name
+from gpu_vecenv.spec.params import Param
 from gpu_vecenv.spec.roles import Role, group_sizes
-from gpu_vecenv.spec.struct import C_TYPES
+from gpu_vecenv.spec.struct import C_TYPES, numbers_by_world
 
 AGENT_NAMES = ("index", "in_role", "reward", "action", "obs", "mask", "effects")
 """Members of an agent in every env. A state field of such a name is no member of its agents; hooks read it from ``w.state``."""
@@ -36,8 +37,7 @@ def world_header(spec: EnvSpec) -> str:
     lines += ["#ifdef GV_SETTLES", "GV_HOOK void env_settle(GvWorld& w);", "#endif", ""]
     lines += _struct("GvWorldParams", _params(spec), "Parameters and constants; the world's value, if each world has one.")
     lines += _struct("GvWorldSizes", [("gv_i32", name, f"gv_{name}(a)") for name in size_names(spec)], "Sizes.")
-    tables = [(f"const {C_TYPES[table.dtype]}* const&", table.name, f"a.{table.name}") for table in spec.tables]
-    lines += _struct("GvWorldTables", tables, "Tables.")
+    lines += _struct("GvWorldTables", _tables(spec), "Tables; the world's own, if each world has one.")
     options = [("const float&", o.name, f"a.reset_bounds[{i}]") for i, o in enumerate(spec.reset_options) if is_c_name(o.name)]
     lines += _struct("GvWorldOptions", options, "Options of the last reset.")
     lines += _struct("GvWorldScratch", _scratch(spec), "Arrays that the lanes of a team share for one step, and their lengths.")
@@ -71,17 +71,29 @@ def _struct(name: str, members: Members, doc: str) -> list[str]:
 
 def _params(spec: EnvSpec) -> Members:
     """Parameters and constants. Those in memory of the arguments are references, so that they are read where a hook uses them."""
-    members = []
-    for param in spec.kernel_params:
-        ctype = C_TYPES[str(param.dtype)]
-        if param.name in spec.sizes:
-            members.append((ctype, param.name, f"gv_{param.name}(a)"))
-        elif param.per_world:
-            value = f"gv_param_of_world<{ctype}>(a.{param.name}_by_world, a.{param.name}, team.world)"
-            members.append((ctype, param.name, value))
+    members, by_world = [], numbers_by_world(spec)
+    numbers: tuple[Param | Constant, ...] = (*spec.kernel_params, *spec.constants)
+    for number in numbers:
+        ctype, name = C_TYPES[str(number.dtype)], number.name
+        if name in spec.sizes:
+            members.append((ctype, name, f"gv_{name}(a)"))
+        elif number in by_world:
+            members.append((ctype, name, f"gv_param_of_world<{ctype}>(a.{name}_by_world, a.{name}, team.world)"))
         else:
-            members.append((f"const {ctype}&", param.name, f"a.{param.name}"))
-    return members + [(f"const {C_TYPES[constant.dtype]}&", constant.name, f"a.{constant.name}") for constant in spec.constants]
+            members.append((f"const {ctype}&", name, f"a.{name}"))
+    return members
+
+
+def _tables(spec: EnvSpec) -> Members:
+    """Addresses of tables. One in memory of the arguments is a reference, as a parameter is."""
+    members = []
+    for table in spec.tables:
+        ctype, name = f"const {C_TYPES[table.dtype]}*", table.name
+        if table.by_world:
+            members.append((ctype, name, f"gv_table_of_world(a.{name}, a.{name}_stride, team.world)"))
+        else:
+            members.append((f"{ctype} const&", name, f"a.{name}"))
+    return members
 
 
 def _size(spec: EnvSpec, length: int | str) -> str:

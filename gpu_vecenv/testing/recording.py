@@ -110,7 +110,8 @@ class Recorder:
         sizes |= {name: values.nbytes for name, values in layout.tables.items()}
         sizes |= {name: env.num_worlds * _bytes(shape, dtype) for name, (shape, dtype, _) in layout.workspaces.items()}
         sizes |= {previous_member(name): _bytes(results.shapes[name], dtype_of(name)) for name in results.carried}
-        sizes |= {f"{param.name}_by_world": 4 * env.num_worlds for param in env.env_spec.params}
+        numbers = (*env.env_spec.params, *env.env_spec.constants)
+        sizes |= {f"{number.name}_by_world": 4 * env.num_worlds for number in numbers}
         for group in layout.groups:
             of_entries = {"action_choices": 4, "action_bounds": 8, "mask_starts": 4}
             sizes |= {f"{group.prefix}{name}": size * group.num_entries for name, size in of_entries.items()}

@@ -37,6 +37,9 @@ def steps(env, count=6):
 @pytest.mark.parametrize(("name", "params", "changes"), [
     ("WarpTag-v0", TAG, {"tagging_distance": 0.3, "tag_reward_for_tagger": 3.0, "max_speed": 0.5}),
     ("WarpTag-v0", TAG, {"max_turn": 1.0, "min_acceleration": -0.05}),
+    ("WarpTag-v0", TAG | {"tagging_distance": [0.1] * 4, "max_turn": [1.0] * 4},
+     {"tagging_distance": [0.1, 0.2, 0.3, 0.4], "max_turn": [0.5, 1.0, 1.5, 2.0]}),
+    ("WarpTag-v0", TAG | {"grid_length": [10.0, 20.0, 30.0, 40.0]}, {"grid_length": 15.0}),
     ("WarpCartPole-v1", {}, {"length": 1.5, "gravity": 3.0}),
     ("WarpCartPole-v1", {"length": [0.3, 0.5, 0.7, 0.9]}, {"length": [1.0, 1.1, 1.2, 1.3]}),
     ("WarpCartPole-v1", {"length": [0.3, 0.5, 0.7, 0.9]}, {"length": 1.0}),

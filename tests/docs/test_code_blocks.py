@@ -43,13 +43,19 @@ LIBRARIES = {"skrl.md": "skrl", "rl_games.md": "rl_games", "rsl_rl.md": "rsl_rl"
 
 LONG = ("sb3-contrib.md",)
 """Pages whose blocks take longest."""
+QUICK = ("cartpole",)
+"""Folders of envs whose pages are not slow."""
 
 
 def marked(block):
-    return pytest.param(block, marks=[pytest.mark.slow] if block.path.name in LONG else [])
+    """Return a block as a parameter, with the name of its page; pages of envs have that of their folder."""
+    of_env = block.path.parent.parent.name == "envs"
+    long = block.path.parent.name not in QUICK if of_env else block.path.name in LONG
+    name = f"env_page_{block.path.parent.name}" if of_env else block.path.name
+    return pytest.param(block, marks=[pytest.mark.slow] if long else [], id=f"{name}:{block.line}")
 
 
-@pytest.mark.parametrize("block", map(marked, PYTHON), ids=lambda b: f"{b.path.name}:{b.line}")
+@pytest.mark.parametrize("block", [marked(block) for block in PYTHON])
 def test_python_block_runs(block, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     if block.path.name in LIBRARIES:
@@ -84,6 +90,13 @@ def test_every_block_is_tested():
     quick = [b for b in BLOCKS if b.path.name == "README.md" and b.heading == "Quick start"]
     shown = [b for b in BLOCKS if b.language == "text" and b.path.name == "python-hooks.md"]
     assert [b for b in BLOCKS if b not in PYTHON + YAML + OTHERS + KERNELS + WALK + BASH + quick + shown] == []
+
+
+def test_every_env_page_makes_steps_changes_trains_and_watches():
+    pages = {b.path.parent.name: b.text for b in PYTHON if b.path.parent.parent.name == "envs"}
+    assert {*pages} == {path.parent.name for path in (ROOT / "envs").glob("*/README.md")}
+    for text in pages.values():
+        assert all(call in text for call in ("make_vec(", "env.step(", "env.set_params(", ".train()", ".watch("))
 
 
 def test_blocks_of_the_readme_are_short():

@@ -21,6 +21,7 @@ START, END = f"<!-- generated: tables ({COMMAND}) -->", "<!-- /generated -->"
 
 SUMMARY = ["Agents", "Observation", "Action", "Reward", "Terminated", "Truncated", "Unit of time"]
 SECTIONS = [
+    "In code",
     "A step",
     "Action",
     "Observation",

@@ -28,3 +28,16 @@ def test_a_memory_stands_beside_the_peer_with_sequences_of_the_same_length():
     assert "| GRU of 64 units, segments of 16 steps | 2.00 | 30.0 | 50.0 (25 times) |" in text
     assert "| GRU of 64 units, whole sequences of 128 steps | 2.00 | 30.0 |  |" in text
     assert "Some GPU, commit 0123456789ab, medians of 3 rounds." in text
+
+
+def test_iterations_are_those_of_this_package_by_each_way():
+    row = {
+        "mode": "training", "library": "gpu_vecenv", "path": "graph_tf32", "env": "Pole-v0", "worlds": 2048, "num_steps": 128,
+        "num_epochs": 4, "num_minibatches": 2, "hidden_sizes": [64, 32], "median_s": 1e-4, "env_steps_per_s": 20480.4,
+    }  # fmt: skip
+    changes = ({}, {"path": "fused_8_runs"}, {"library": "a peer"}, {"mode": "goal"}, {"env": "Lost-v0"})
+    rows = [{**row, **change} for change in changes]
+    del rows[-1]["median_s"]
+    text = learner_speed_table.iterations_block({"rows": rows, "rounds": 5, "machine": {"cpu": "x", "commit": "abc"}})
+    assert "| `Pole-v0` | 2,048 x 128, 4 x 2 | 64-32 | graph, tf32 | 12.8 | 20,480 |" in text
+    assert "fused, 8 runs side by side" in text and "peer" not in text and "Lost" not in text and text.count("Pole-v0") == 2

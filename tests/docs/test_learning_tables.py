@@ -40,16 +40,17 @@ def test_a_row_counts_the_seeds_that_reach_the_target_and_leaves_failed_runs_out
     assert "td3" not in text and '--cases "WarpPendulum-v1 sac"` on Some CPU' in text
 
 
-def test_roles_stand_beside_random_ones_with_the_same_opponents(write):
+def test_roles_stand_beside_random_and_scripted_ones_with_the_same_opponents(write, tmp_path):
     returns = {(): (5.0, -3.0), ("tagger",): (1.0, 9.0), ("runner",): (7.0, -4.0), ("tagger", "runner"): (2.0, -1.0)}
     matches = [{"random": list(roles), "mean_return": {"tagger": x, "runner": y}} for roles, (x, y) in returns.items()]
     one = {"seed": 0, "matches": matches, "likeliest": {"mean_return": {"tagger": 0.0, "runner": 0.0}}}
     write("learning_pqn", "envs", {"TAG": {"machine": MACHINE, "hyperparameters": {"pqn": {}}, "runs": [one]}})
+    (tmp_path / "scripted.json").write_text('{"cases": {"TAG": {"tagger": {"policy": "chase", "returns": [6.5, 7.5]}}}}')
     text = learning_tables.pqn_block()
-    assert "| `TAG` | taggers | random | 7.00 | 2.00 | 1 of 1 |" in text
-    assert "| `TAG` | taggers | trained | 5.00 | 1.00 | 1 of 1 |" in text
-    assert "| `TAG` | runners | random | 9.00 | -1.00 | 1 of 1 |" in text
-    assert "| `TAG` | runners | trained | -3.00 | -4.00 | 1 of 1 |" in text
+    assert "| `TAG` | taggers | random | 7.00 | 2.00 | `chase`: 7.00 ± 6.35 | 1 of 1 |" in text
+    assert "| `TAG` | taggers | trained | 5.00 | 1.00 | – | 1 of 1 |" in text
+    assert "| `TAG` | runners | random | 9.00 | -1.00 | – | 1 of 1 |" in text
+    assert "| `TAG` | runners | trained | -3.00 | -4.00 | – | 1 of 1 |" in text
 
 
 def test_libraries_stand_side_by_side_with_the_test(write):
@@ -62,6 +63,16 @@ def test_libraries_stand_side_by_side_with_the_test(write):
     assert "| gpu_vecenv | 2 | -299.5 ± 6.4 | -160.0 ± 127.1 | 1 of 2 |" in text
     assert "| Stable-Baselines3 | 2 | -309.5 ± 6.4 |" in text
     assert "is 10.0, 95 % interval by bootstrap 9.0 to 11.0; with the margin 107.3" in text and "p = 0.001: equivalent." in text
+
+
+def test_the_areas_of_ppo_stand_beside_those_of_the_other_library(write):
+    found = {"mean_area": {"gpu_vecenv": 399.04, "Stable-Baselines3": 405.0}, "difference": -5.96, "bootstrap_95": [-16.0, 2.5],
+             "p_value": 1.6e-07, "equivalent": False}  # fmt: skip
+    runs = [{"library": library} for library in ("gpu_vecenv", "Stable-Baselines3")]
+    row = {"machine": MACHINE, "margin": 47.8, "settings": {"env_id": "Pole-v0"}, "comparison": found, "runs": runs}
+    write("against_sb3", "cases", {"pole": row})
+    line = "| `Pole-v0` | 1 | 399.0 | 405.0 | -6.0, -16.0 to 2.5 | 47.8 | 1.6e-07 | not shown to be equivalent |"
+    assert line in learning_tables.ppo_block()
 
 
 def test_a_memory_is_measured_on_the_range_from_random_actions_to_the_full_observation(write):

@@ -2,12 +2,14 @@
 
 import bdb
 import copy
+import dataclasses
 import pickle
 import sys
 
 import numpy as np
 import pytest
 
+from gpu_vecenv import Constant, Table
 from gpu_vecenv.errors import HookError, HookFault, ParameterError
 from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
 from tests.kernels.test_ptx import spec_of
@@ -299,6 +301,26 @@ def test_a_copy_runs_in_python_too(copied):
     actions = env.action_space.sample()
     for one, two in zip(env.step(actions)[1:4], twin.step(actions)[1:4], strict=True):
         np.testing.assert_array_equal(one, two)
+
+
+def test_constants_and_tables_of_a_world_follow_its_parameters(tmp_path):
+    text = """
+def env_step(w):
+    for me in w.agents:
+        me.reward = w.params.twice + w.tables.prices[me.index]
+"""
+    spec = spec_of_text(text_with(text), tmp_path)
+    tax, of_tax = dataclasses.replace(spec.params[1], per_world=True), {"by_world": ("tax",)}
+    spec = dataclasses.replace(
+        spec,
+        params=(spec.params[0], tax, spec.params[2]),
+        constants=(Constant("twice", lambda p: 2 * p["tax"], "twice the tax", **of_tax),),
+        tables=(Table("prices", lambda p: [1, 10 * p["tax"], 100 * p["tax"]], "prices", **of_tax),),
+    )
+    for values, rewards in (([0.5, 0.25], [[2, 6, 51], [1.5, 3, 25.5]]), (0.5, [[2, 6, 51]] * 2)):
+        env = GpuVectorEnv(spec, num_worlds=2, device="python", array="numpy", tax=values)
+        env.reset(seed=0)
+        np.testing.assert_array_equal(env.step(ACTIONS)[4]["agent_reward"], rewards)
 
 
 def test_two_envs_run_in_turn(tmp_path):

@@ -119,11 +119,13 @@ def test_programs_of_torch_run_alone_and_equal_their_policies(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("action", "shared", "masked"), CASES, ids=str)
-def test_an_onnx_model_equals_the_policy(action, shared, masked, tmp_path):
+def test_an_onnx_model_equals_the_policy_and_is_written_without_warnings(action, shared, masked, tmp_path, recwarn):
     pytest.importorskip("onnxscript")
     runtime = pytest.importorskip("onnxruntime")
     policy = trained(action, shared, masked)
-    session = runtime.InferenceSession(str(write_policy(policy, tmp_path / "policy.onnx")))
+    path = write_policy(policy, tmp_path / "policy.onnx")
+    assert [str(warning.message) for warning in recwarn.list] == []
+    session = runtime.InferenceSession(str(path))
     inputs, tensors = inputs_of(policy, shared, masked)
     names = [*(("shared", "own") if shared else ("obs",)), *(["mask"] if masked else [])]
     assert [entry.name for entry in session.get_inputs()] == names

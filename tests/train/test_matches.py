@@ -166,18 +166,20 @@ def _recorded(function, called):
     return record
 
 
-def test_curves_show_random_play_and_name_it(tmp_path, monkeypatch):
+def test_curves_show_random_play_and_scripted_policies_and_name_them(tmp_path, monkeypatch):
     lines = '{"iteration": 1, "steps": 5, "return/hunters": 70.0, "return/runner": -3.0, "kl/runner": 1.0}\n'
     (tmp_path / "metrics.jsonl").write_text(lines)
     drawn = {}
     monkeypatch.setattr(Axes, "axhline", lambda self, y, label, **_: drawn.setdefault((self.get_title(), label), y))
-    save_matches(TAG, tmp_path)
+    flee = Match([], {"tagger": 150.0, "runner": -7.5}, {"tagger": 0.0, "runner": 80.0}, scripted={"runner": "flee"})
+    save_matches(dataclasses.replace(TAG, matches=[*TAG.matches, flee]), tmp_path)
     plot_curves(tmp_path)
     assert drawn == {
         ("mean return of hunters", "random play of all roles"): 73.0,
         ("mean return of hunters", "random hunters against the trained others"): 56.0,
         ("mean return of runner", "random play of all roles"): -3.0,
         ("mean return of runner", "random runner against the trained others"): -9.0,
+        ("mean return of runner", "flee against the trained others"): -7.5,
     }
 
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from gpu_vecenv.envs.grid_tag.opponents import chase, flee
+from gpu_vecenv.envs.tag import opponents as tag
 from gpu_vecenv.train import (
     CheckpointError,
     ConfigError,
@@ -280,3 +281,40 @@ def test_a_frozen_policy_of_another_run_is_part_of_the_graph(tmp_path):
     trainer.train()
     assert trainer.executor._graph is not None
     assert all(torch.equal(x, before[name]) for name, x in trainer.policies["runner"].state_dict().items())
+
+
+@pytest.mark.parametrize("continuous", [False, True])
+def test_scripted_policies_of_tag_follow_the_parameters_of_their_world(continuous):
+    """A world in which they differ acts as an env of one world does."""
+    generator, worlds = torch.Generator().manual_seed(0), 5
+    state = {name: 6 * torch.rand((worlds, 6), generator=generator) for name in ("loc_x", "loc_y", "direction")}
+    state["alive"] = torch.randint(2, (worlds, 6), generator=generator)
+    of_world = {
+        "grid_length": [6.0, 7.0, 9.0, 6.0, 7.0],
+        "max_speed": [0.5, 1.0, 2.0, 3.0, 0.1], "skill_level_runner": [1.0, 2.0, 0.5, 1.0, 1.0],
+        "min_turn": [-2.0, -1.0, 0.5, 0.0, -3.0], "max_turn": [2.0, 1.5, 0.5, 1.0, 3.0],
+        "min_acceleration": [-1.0, -0.5, 0.1, -0.2, 0.2], "max_acceleration": [0.5, -0.1, 0.2, 0.3, 0.2],
+    }  # fmt: skip
+    for levels in (0, 1, 6):
+        shared = {
+            "num_taggers": 2, "num_acceleration_levels": levels, "num_turn_levels": levels,
+            "flatten_actions": False, "continuous_actions": continuous,
+        }  # fmt: skip
+        for act, agents in ((tag.chase, torch.arange(2)), (tag.flee, torch.arange(2, 6))):
+            actions = act(state, shared | {name: torch.tensor(x) for name, x in of_world.items()}, agents)
+            for world in range(worlds):
+                numbers = {name: values[world] for name, values in of_world.items()}
+                expected = act({name: x[world : world + 1] for name, x in state.items()}, shared | numbers, agents)
+                assert actions.dtype == expected.dtype and torch.equal(actions[world], expected[0])
+
+
+def test_functions_get_parameters_by_world_as_tensors():
+    seen = []
+
+    def looks(obs, params):
+        seen.append(params["tagging_distance"].clone())
+        return torch.zeros(*obs.shape[:2], 2, dtype=torch.int64)
+
+    game = GAME | {"tagging_distance": [0.1, 0.2, 0.3]}
+    evaluate(TrainConfig("WarpTag-v0", 3, device="cpu", env_kwargs=game), 3, opponents={"tagger": "random", "runner": looks})
+    assert torch.equal(seen[0], torch.tensor([0.1, 0.2, 0.3], dtype=torch.float64))

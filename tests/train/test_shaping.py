@@ -7,7 +7,18 @@ import role_envs  # noqa: F401  (registers Town-v0)
 import torch
 import wrapped_ids  # noqa: F401  (registers ClippedTag-v0)
 
-from gpu_vecenv.train import CheckpointError, ConfigError, Curriculum, PPOConfig, TrainConfig, Trainer, load_checkpoint
+from gpu_vecenv.errors import ShapeError
+from gpu_vecenv.train import (
+    Callback,
+    CheckpointError,
+    ConfigError,
+    Curriculum,
+    PPOConfig,
+    Run,
+    TrainConfig,
+    Trainer,
+    load_checkpoint,
+)
 
 GAME = {"num_taggers": 2, "num_runners": 3, "episode_length": 8, "step_reward_for_runner": 0.5, "step_penalty_for_tagger": -0.25}
 
@@ -136,6 +147,32 @@ def test_a_curriculum_changes_parameters_and_resumed_runs_have_them(tmp_path):
         rest.train()
         for name, policy in whole.policies.items():
             assert all(torch.equal(x, rest.policies[name].state_dict()[key]) for key, x in policy.state_dict().items())
+
+
+class EasierWorlds(Callback):
+    """Gives each world a tagging distance of its own, which falls from iteration to iteration."""
+
+    def on_iteration(self, trainer, metrics):
+        trainer.env.set_params(tagging_distance=[k / 2 ** (1 + trainer.iteration) for k in range(4)])
+
+
+def test_values_by_world_go_on_exactly_and_other_numbers_of_worlds_take_them_in_turn(tmp_path):
+    game = GAME | {"tagging_distance": [0.0, 0.3, 0.6, 0.9], "starting_directions": [0.0] * 5}
+    whole = Trainer(config(env_kwargs=game), quiet=True, callbacks=[EasierWorlds()])
+    whole.train()
+    out = tmp_path / "run"
+    Trainer(config(env_kwargs=game, out=str(out)), quiet=True, callbacks=[EasierWorlds()]).train(3)
+    assert load_checkpoint(out)["params"]["tagging_distance"].tolist() == [0.0, 1 / 16, 2 / 16, 3 / 16]
+    rest = Trainer.resume(out, quiet=True, callbacks=[EasierWorlds()])
+    rest.train()
+    for name, policy in whole.policies.items():
+        assert all(torch.equal(x, rest.policies[name].state_dict()[key]) for key, x in policy.state_dict().items())
+    env = Run(out).make_env(6)
+    assert env.unwrapped.params["tagging_distance"].tolist() == pytest.approx([0.0, 0.3, 0.6, 0.9, 0.0, 0.3])
+    env.close()
+    assert Run(out).evaluate(episodes=3).episodes == 3
+    with pytest.raises(ShapeError, match="tagging_distance must hold one number a world"):
+        Trainer(config(env_kwargs=GAME | {"tagging_distance": [0.1] * 3}), quiet=True)
 
 
 def test_points_that_are_none_are_refused():

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from gpu_vecenv.render.looks import OTHERS
 from tools.docs.bench_words import named
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "figures"
@@ -127,11 +128,12 @@ def _per_world(axes: Any, results: dict[str, Any]) -> None:
 
 
 def _per_agent(axes: Any, results: dict[str, Any]) -> None:
-    for starts, text in (("own", "agents start anywhere"), ("corner", "all agents start in one corner")):
+    ways = (("own", "agents start anywhere"), ("corner", "all agents start in one corner"))
+    for (starts, text), look in zip(ways, OTHERS, strict=False):
         rows = [row for row in _tag(results) if row["starts"] == starts]
         if rows:
             values = [1e9 * row["median_s"] / (row["worlds"] * row["agents"]) for row in rows]
-            axes.plot([row["agents"] for row in rows], values, "o-", ms=4, label=text)
+            axes.plot([row["agents"] for row in rows], values, marker="o", ms=4, label=text, **look)
             floors = [1e9 * row["floor_s"] / (row["worlds"] * row["agents"]) for row in rows]
             label = "memory traffic or launch by itself" if starts == "own" else None
             axes.plot([row["agents"] for row in rows], floors, "k--", lw=0.8, label=label)

@@ -2,7 +2,7 @@
 
 python tools/docs/first_run.py           # write the pages
 python tools/docs/first_run.py --check   # only tell if a page is out of date
-python tools/docs/first_run.py --train   # train the first run again on the CPU, store its matches, then write the pages
+python tools/docs/first_run.py --train   # train the first run again on the CPU, store its matches and curves, write the pages
 """
 
 from __future__ import annotations
@@ -47,12 +47,13 @@ def block(matches: Matches, whole: bool) -> str:
 
 
 def train() -> None:
-    """Train the first run by its command, on the CPU with seed 0, and store its matches."""
+    """Train the first run by its command, on the CPU with seed 0, and store its matches and the picture of its curves."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "gpu_vecenv", "train", "WarpTag-v0", "--device", "cpu", "--out", f"{folder}/tag"]
         subprocess.run(command, check=True, cwd=ROOT)
         RESULTS.mkdir(exist_ok=True)
         shutil.copy(Path(folder, "tag", MATCHES_FILE), RESULTS)
+        shutil.copy(Path(folder, "tag", "curves.png"), ROOT / "docs" / "figures" / "first_run_curves.png")
 
 
 def main(arguments: list[str]) -> int:

@@ -1,4 +1,4 @@
-"""Writes the tables of docs/training-speed.md that have other libraries beside the learners; ``--check`` tells staleness."""
+"""Writes the tables of docs/training-speed.md, from results of benchmarks; ``--check`` tells staleness."""
 
 from __future__ import annotations
 
@@ -44,6 +44,23 @@ def memory_block(results: Mapping[str, Any]) -> str:
     return f"{table(header, rows)}\n{machine_text(results['machine'])}, medians of {options['rounds']} rounds.\n"
 
 
+def iterations_block(results: Mapping[str, Any]) -> str:
+    """Milliseconds of an iteration of PPO by each way to run it, in the order of the results."""
+    lines = []
+    for row in results["rows"]:
+        if row["mode"] != "training" or row["library"] != OURS or "median_s" not in row:
+            continue
+        size = f"{row['worlds']:,} x {row['num_steps']}, {row['num_epochs']} x {row['num_minibatches']}"
+        layers = "-".join(map(str, row["hidden_sizes"]))
+        way = row["path"].replace("_8_runs", ", 8 runs side by side").replace("_", ", ")
+        ms = f"{1e3 * row['median_s'] * row['num_steps']:.3g}"
+        lines.append([f"`{row['env']}`", size, layers, way, ms, f"{row['env_steps_per_s']:,.0f}"])
+    sizes = "worlds x steps, epochs x minibatches"
+    text = table(["environment", sizes, "layers", "way", "ms an iteration", "env steps/s"], lines)
+    command = "gpu-vecenv bench --device cuda:0 --modes training"
+    return f"{text}\n{machine_text(results['machine'])}, medians of {results['rounds']} rounds of `{command}`.\n"
+
+
 def off_policy_rows(rows: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
     """A line for each algorithm and library with one world; the share is our rate over that of the library."""
     lines = []
@@ -83,12 +100,20 @@ def pqn_block(results: Mapping[str, Any]) -> str:
     return f"{text}\n{machine_text(rows[f'as shipped, {OURS}']['machine'])}.\n"
 
 
+BLOCKS = {
+    "iterations": (iterations_block, "training_cuda"),
+    "memory_speed": (memory_block, "memory_speed"),
+    "off_policy_speed": (off_policy_block, "off_policy_speed"),
+    "pqn_speed": (pqn_block, "pqn_speed"),
+}
+"""Blocks of the page, with their texts and the files of their results."""
+
+
 def main(arguments: list[str]) -> int:
     """Write the tables, or only say if they are stale; returns the exit status."""
     text = PAGE.read_text()
-    blocks = {"memory_speed": memory_block, "off_policy_speed": off_policy_block, "pqn_speed": pqn_block}
-    for name, block in blocks.items():
-        text = with_block(text, name, COMMAND, block(json.loads((RESULTS / f"{name}.json").read_text())))
+    for name, (block, file) in BLOCKS.items():
+        text = with_block(text, name, COMMAND, block(json.loads((RESULTS / f"{file}.json").read_text())))
     return update_page(PAGE, text, arguments)
 
 

@@ -68,8 +68,13 @@ def returns(rows: dict[str, Row]) -> str:
 
 
 def matches(rows: dict[str, Row]) -> str:
-    """Return the table of games of several roles: each role trained and at random, against the same opponents."""
-    lines = []
+    """Return the table of games of several roles: each role trained and at random, against the same opponents.
+
+    Beside them stands a scripted policy of the role, if the env has one and it was played: against random opponents, because no
+    trained ones are kept.
+    """
+    path, lines = RESULTS / "scripted.json", []
+    scripted = json.loads(path.read_text())["cases"] if path.exists() else {}
     for case, row in rows.items():
         runs = learning.finished(row)
         roles = learning.roles_of(runs[0])
@@ -79,10 +84,13 @@ def matches(rows: dict[str, Row]) -> str:
                 trained = [learning.match(run, *others)[role] for run in runs]
                 random = [learning.match(run, role, *others)[role] for run in runs]
                 above = sum(a > b for a, b in zip(trained, random, strict=True))
-                cells = [interval(trained, ".2f"), interval(random, ".2f"), f"{above} of {len(runs)}"]
+                rule = scripted.get(case, {}).get(role) if opponents == "random" else None
+                by_rule = "–" if rule is None else f"`{rule['policy']}`: {interval(rule['returns'], '.2f')}"
+                cells = [interval(trained, ".2f"), interval(random, ".2f"), by_rule, f"{above} of {len(runs)}"]
                 lines.append([f"`{case}`", f"{role}s", opponents, *cells])
-    header = ["case", "role", "opponents", "trained", "at random", "seeds above random"]
-    return table(header, lines) if lines else ""
+    header = ["case", "role", "opponents", "trained", "at random", "scripted", "seeds above random"]
+    note = "Scripted policies come with the env and never learn; `python benchmarks/scripted.py` plays them."
+    return joined(table(header, lines), note if any(case in scripted for case in rows) else "") if lines else ""
 
 
 def beside_sb3(algorithm: str) -> str:
@@ -167,8 +175,32 @@ def pqn_block() -> str:
 
 def ppo_block() -> str:
     """Return the block of PPO with the presets."""
-    rows = results_of("learning", "envs")
-    return joined(returns(rows), matches(rows), sources(rows.values(), "python benchmarks/learning.py"))
+    rows, page = results_of("learning", "envs"), DOCS / "ppo-details.md"
+    beside = areas_beside_sb3()
+    return joined(
+        returns(rows),
+        matches(rows),
+        sources(rows.values(), "python benchmarks/learning.py"),
+        picture("learning", "Returns in training with the presets, mean and interval over seeds", page) if rows else "",
+        f"**Beside {SB3}**, at equal options, by two one-sided tests of the areas under the curves:" if beside else "",
+        beside,
+        picture("against_sb3", f"Returns in training beside {SB3}, mean and interval over seeds", page) if beside else "",
+    )
+
+
+def areas_beside_sb3() -> str:
+    """Return the table of PPO's areas under the curves beside Stable-Baselines3's, with their test; empty without results."""
+    lines, rows = [], results_of("against_sb3", "cases")
+    for row in rows.values():
+        if found := row.get("comparison"):
+            seeds = sum(run["library"] == OURS for run in row["runs"])
+            low, high = found["bootstrap_95"]
+            means = [f"{found['mean_area'][library]:.1f}" for library in (OURS, SB3)]
+            verdict = "equivalent" if found["equivalent"] else "not shown to be equivalent"
+            test = [f"{found['difference']:.1f}, {low:.1f} to {high:.1f}", f"{row['margin']:.1f}", f"{found['p_value']:.2g}"]
+            lines.append([f"`{row['settings']['env_id']}`", str(seeds), *means, *test, verdict])
+    header = ["env", "seeds", OURS, SB3, "difference, 95 % interval", "margin", "p", "areas are"]
+    return joined(table(header, lines), sources(rows.values(), "python benchmarks/against_sb3.py")) if lines else ""
 
 
 def memory_block() -> str:

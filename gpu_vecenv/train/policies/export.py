@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import importlib.util
 import io
+import logging
 import warnings
 from pathlib import Path
 from typing import Any
@@ -225,7 +226,15 @@ def form_text(path: str | Path, policy: ActorCritic | ActorPolicy) -> str:
 
 
 def _onnx(exported: torch.export.ExportedProgram, input_names: list[str], output_names: list[str]) -> bytes:
-    program = torch.onnx.export(exported, dynamo=True, input_names=input_names, output_names=output_names, verbose=False)
+    log = logging.getLogger("torch.onnx")
+    level = log.level
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch warns of what it calls itself
+        log.setLevel(logging.ERROR)  # and of torchvision, which no policy needs
+        try:
+            program = torch.onnx.export(exported, dynamo=True, input_names=input_names, output_names=output_names, verbose=False)
+        finally:
+            log.setLevel(level)
     if program is None:
         raise RuntimeError("torch.onnx.export returned no model")
     return bytes(program.model_proto.SerializeToString())

@@ -53,7 +53,7 @@ class FunctionPolicy(FixedPolicy):
       ``{"shared": (N, S), "own": (N, a, P)}``;
     - ``mask``: bool (N, a, M), True for choices that are allowed; None without masks;
     - ``state``: fields of the env's state by name, with the leading axis N;
-    - ``params``: parameters of the env by name;
+    - ``params``: parameters of the env by name; one with values by world is a tensor (N,);
     - ``agents``: int64 (a,), numbers of the agents in their world.
 
     Actions are integers (N, a) or (N, a, k), or numbers (N, a, k) of a Box. The rows of all worlds, (N * a,) or (N * a, k), are
@@ -81,7 +81,9 @@ class FunctionPolicy(FixedPolicy):
         """Call the function; ``deterministic`` changes nothing, and the log-probabilities are 0 (unused)."""
         worlds = len(draw.seed)
         axes = (worlds, draw.world.numel() // worlds)
-        named: dict[str, Any] = {"params": self._env.params}
+        named: dict[str, Any] = {}
+        if "params" in self._reads:
+            named["params"] = {**self._env.params, **self._by_world}
         if "state" in self._reads:
             named["state"] = self._state
         if "mask" in self._reads:
@@ -97,6 +99,12 @@ class FunctionPolicy(FixedPolicy):
         """Views of the state, which is in place from the first step on."""
         env = self._env
         return {field: torch.as_tensor(x, device=env.device) for field, x in env.worlds.state.fields.items()}
+
+    @cached_property
+    def _by_world(self) -> dict[str, Tensor]:
+        """Views of the parameters by world, which ``set_params()`` writes in place, so that a CUDA graph sees changes."""
+        env = self._env
+        return {name: torch.as_tensor(x, device=env.device) for name, x in env.worlds.arguments.params_by_world().items()}
 
     def _observed(self, obs: Observation, axes: tuple[int, int]) -> Observation:
         """Return observations with the axes (N, a)."""

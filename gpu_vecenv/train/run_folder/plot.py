@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gpu_vecenv.atomic_file import atomic_file
-from gpu_vecenv.render.style import LIGHT
+from gpu_vecenv.render.looks import NEUTRAL, Look, look_of_role
 from gpu_vecenv.train.config import CONFIG_FILE, TrainConfig
 from gpu_vecenv.train.errors import ConfigError, MetricsError
 from gpu_vecenv.train.run_folder.intervals import mean_curve
@@ -34,14 +34,6 @@ _WIDTH, _RETURN_HEIGHT, _SMALL_HEIGHT = 13.0, 4.2, 2.2
 
 _MOST_MARKED = 60
 """Most points of a curve that are marked."""
-
-BLUE = (0, 114, 178)
-"""The blue of Okabe and Ito; the sky of videos is too light for thin lines on white."""
-
-COLOURS = tuple(f"#{red:02x}{green:02x}{blue:02x}" for red, green, blue in (LIGHT.vermilion, BLUE, LIGHT.green, LIGHT.mark))
-STYLES = ("-", (0, (6, 1.5)), (0, (4, 1, 1, 1)), (0, (1, 1)))
-"""Colours and styles of the curves of policies, in the order of the env, as roles have them in videos: taggers orange, runners
-blue."""
 
 MAX_POLICIES = 24
 """Largest number of policies that are drawn."""
@@ -99,7 +91,8 @@ def plot_curves(run: str | Path, path: str | Path | None = None) -> Path:
         _draw_curves(panel, runs, shown, policies)
         if matches is not None:
             _draw_random_play(panel, matches)
-        _finish(panel, runs, len(shown))
+        _finish(panel, runs)
+    _draw_legend(figure, panels, policies)
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_file(path) as partial:
         figure.savefig(partial, dpi=120)
@@ -176,15 +169,15 @@ def _draw_curves(panel: _Panel, runs: Sequence[Lines], names: Sequence[str], pol
 
 
 def _draw_random_play(panel: _Panel, matches: Matches) -> None:
-    """Draw lines of random play into a panel of returns or of a metric of episodes."""
+    """Draw lines of random play, and of scripted policies, into a panel of returns or of a metric of episodes."""
     if panel.of_returns:
         _draw_baselines(panel.axes, matches, panel.prefix.removeprefix("return/"))
     if panel.of_episodes:
         _draw_line(panel.axes, matches.metric(panel.label, *matches.learning), "--", "random play of all roles")
 
 
-def _finish(panel: _Panel, runs: Sequence[Lines], count: int) -> None:
-    """Set axes and legend of a panel with ``count`` metrics."""
+def _finish(panel: _Panel, runs: Sequence[Lines]) -> None:
+    """Set the axes of a panel, and the legend of one of returns."""
     from matplotlib.ticker import EngFormatter
 
     axes = panel.axes
@@ -193,14 +186,24 @@ def _finish(panel: _Panel, runs: Sequence[Lines], count: int) -> None:
     axes.set_xlabel("world steps" if len(runs) == 1 else "world steps of a run")
     axes.grid(alpha=0.3)
     axes.margins(y=0.08)
-    place: dict[str, Any] = {}
-    if panel.of_returns:  # below the panel, where it hides no curve
-        place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.12), "ncols": 3}
-    if (place or count > 1) and axes.get_legend_handles_labels()[0]:
+    if panel.of_returns and axes.get_legend_handles_labels()[0]:  # below the panel, where it hides no curve
+        place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.12), "ncols": 2}
         for entry in axes.legend(frameon=False, fontsize="small", **place).get_texts():
             entry.set_parse_math(False)
     if panel.prefix == "steps_per_second":
         axes.set_ylim(bottom=0)
+
+
+def _draw_legend(figure: Any, panels: Sequence[_Panel], policies: Sequence[str]) -> None:
+    """Name the curves of several policies once, below the small panels, of which each has a curve of each policy."""
+    from matplotlib.lines import Line2D
+
+    if len(policies) < 2 or all(panel.of_returns for panel in panels):
+        return
+    lines = [Line2D([], [], linewidth=1.8, label=name, **look_of(f"/{name}", policies)) for name in policies[:MAX_POLICIES]]
+    legend = figure.legend(handles=lines, loc="outside lower center", ncols=min(len(lines), 6), frameon=False, fontsize="small")
+    for entry in legend.get_texts():
+        entry.set_parse_math(False)
 
 
 def _read(folder: Path) -> list[Lines]:
@@ -242,7 +245,7 @@ def _matches(run: Path) -> Matches | None:
 
 
 def _draw_baselines(axes: Any, matches: Matches, policy: str) -> None:
-    """Draw the mean return that random actions have in place of a policy, as horizontal lines with their meaning."""
+    """Draw the mean return that random actions, or a scripted policy, have in place of a policy: horizontal lines with names."""
     roles = [role for role in matches.learning if policy in matches.roles[role].policies]
     if not roles:
         return
@@ -252,12 +255,14 @@ def _draw_baselines(axes: Any, matches: Matches, policy: str) -> None:
         lines.append((roles, ":", f"random {policy} against the trained others"))
     for random, style, text in lines:
         _draw_line(axes, matches.baseline(policy, *random), style, text)
+    for name, match in matches.scripted(roles[0]) if len(roles) == 1 else ():
+        _draw_line(axes, match.mean_return[roles[0]], "-.", f"{name}{' against the trained others' if several else ''}")
 
 
 def _draw_line(axes: Any, value: float | None, style: str, label: str) -> None:
-    """Draw a horizontal line, unless there is no value or it is too large."""
+    """Draw a horizontal line, unless there is no value, or it is no number or too large."""
     if value is not None and abs(value) < MAX_VALUE:
-        axes.axhline(value, color="0.25", linestyle=style, linewidth=1.6, label=label)
+        axes.axhline(value, color=NEUTRAL["color"], linestyle=style, linewidth=1.6, label=label)
 
 
 def _curve(lines: Lines, name: str) -> Curve:
@@ -266,14 +271,13 @@ def _curve(lines: Lines, name: str) -> Curve:
     return tuple(x or 0.0 for x, _ in points), tuple(y for _, y in points)
 
 
-def look_of(name: str, policies: Sequence[str]) -> dict[str, Any]:
-    """Return colour and style of a curve, those of the policy that its name ends with; the first ones for other metrics."""
+def look_of(name: str, policies: Sequence[str]) -> Look:
+    """Return colour and style of a curve: those of the policy that its name ends with, or the neutral ones."""
     policy = name.partition("/")[2]
-    number = policies.index(policy) if policy in policies else 0
-    return {"color": COLOURS[number % len(COLOURS)], "linestyle": STYLES[number % len(STYLES)]}
+    return look_of_role(policies.index(policy)) if policy in policies else NEUTRAL
 
 
-def _draw(axes: Any, steps: Sequence[float], values: Sequence[float], label: str, look: Mapping[str, Any]) -> None:
+def _draw(axes: Any, steps: Sequence[float], values: Sequence[float], label: str, look: Look) -> None:
     """Draw the raw curve faintly and its running mean, over a twentieth of the run, on top."""
     marker = "." if len(steps) <= _MOST_MARKED else ""
     axes.plot(steps, values, linewidth=0.8, alpha=0.35, marker=marker, color=look["color"])
@@ -282,7 +286,7 @@ def _draw(axes: Any, steps: Sequence[float], values: Sequence[float], label: str
     axes.plot(steps, means, linewidth=1.8, label=label, **look)
 
 
-def _draw_mean(axes: Any, curves: Sequence[Curve], label: str, look: Mapping[str, Any], each: bool) -> None:
+def _draw_mean(axes: Any, curves: Sequence[Curve], label: str, look: Look, each: bool) -> None:
     """Draw the mean of curves and its interval; with ``each``, the curves faintly behind it."""
     curve = mean_curve(curves)
     axes.plot(curve.x, curve.mean, linewidth=1.8, label=label, **look)

@@ -10,6 +10,7 @@ from typing import Any
 
 from gpu_vecenv.atomic_file import atomic_file
 from gpu_vecenv.errors import MissingExtraError
+from gpu_vecenv.render.looks import NEUTRAL, OTHERS
 
 COLUMNS = 3
 """Panels side by side."""
@@ -42,8 +43,8 @@ def plot_sweep(path: Path, results: Sequence[Result], maximize: bool, metric: st
     first = next(axes)
     best = list(itertools.accumulate((value for _, value, _ in results), max if maximize else min))
     numbers = [number for number, _, _ in results]
-    first.plot(numbers, [value for _, value, _ in results], ".", label="a run")
-    first.step(numbers, best, where="post", label="the best so far")
+    first.plot(numbers, [value for _, value, _ in results], ".", color=NEUTRAL["color"], label="a run")
+    first.step(numbers, best, where="post", label="the best so far", **OTHERS[0])
     first.set_xlabel("trial")
     first.set_ylabel(metric)
     first.legend()
@@ -60,7 +61,7 @@ def _draw_setting(panel: Any, name: str, points: Sequence[tuple[Any, float]]) ->
     """Draw the values over one setting: on a logarithmic axis if it spans more than a factor of 30, by name for choices."""
     numbers = all(isinstance(x, int | float) and not isinstance(x, bool) for x, _ in points)
     at: list[Any] = [x if numbers else str(x) for x, _ in points]
-    panel.plot(at, [value for _, value in points], ".")
+    panel.plot(at, [value for _, value in points], ".", color=NEUTRAL["color"])
     if numbers and min(at) > 0 and max(at) > 30 * min(at):
         panel.set_xscale("log")
     panel.set_xlabel(name)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import gymnasium
+import numpy as np
 from gymnasium.vector import VectorEnv
 
 import gpu_vecenv  # noqa: F401  (registers the env ids)
@@ -50,7 +51,8 @@ def make_env(
 
     Args:
         config: a resolved config.
-        num_worlds: number of worlds; None means ``config.num_envs``.
+        num_worlds: number of worlds, which take values by world of the config in turn; None means ``config.num_envs``, and then
+            there must be one for each.
         autoreset_mode: ``same_step``, ``next_step`` or ``disabled``.
         first_world: number of the first world among those of the run.
 
@@ -61,20 +63,43 @@ def make_env(
         ConfigError: the id is unknown or makes no ``GpuVectorEnv``, ``env_kwargs`` holds an argument of ``make_vec``, or the env
             has wrappers that the trainer cannot train through.
     """
+    params = config.env_kwargs
+    if num_worlds is not None:
+        params = in_turn(config.env_id, params, range(first_world, first_world + num_worlds))
     options: dict[str, Any] = {
         "num_worlds": config.num_envs if num_worlds is None else num_worlds,
-        "view": "agents",
         "device": config.device,
         "array": "torch",
         "autoreset_mode": autoreset_mode,
         **({"first_world": first_world} if first_world else {}),
     }
-    try:
-        env = make_wrapped(config.env_id, config.env_kwargs, options)
-    except RoleSpacesError:
-        env = make_wrapped(config.env_id, config.env_kwargs, options | {"view": "worlds"})
+    env = _in_its_view(config.env_id, params, options)
     with close_on_error(env):
         return through_wrappers(env, config.env_id)
+
+
+def _in_its_view(env_id: str, params: Mapping[str, Any], options: Mapping[str, Any]) -> VectorEnv:
+    """Return the env of ``make_wrapped()`` in the agents view; in the worlds view if its roles have spaces of their own."""
+    try:
+        return make_wrapped(env_id, params, {**options, "view": "agents"})
+    except RoleSpacesError:
+        return make_wrapped(env_id, params, {**options, "view": "worlds"})
+
+
+def in_turn(env_id: str, params: Mapping[str, Any], worlds: range) -> dict[str, Any]:
+    """Return parameters for some worlds: world i takes value i of those by world, and they begin again behind the last one.
+
+    Raises:
+        ConfigError: see ``make_vec()``.
+    """
+    arrays = {name: value for name, value in params.items() if np.ndim(value) == 1 and len(value) > 0}
+    if not arrays:
+        return dict(params)
+    others = {name: value for name, value in params.items() if name not in arrays}
+    with contextlib.closing(_in_its_view(env_id, others, {"num_worlds": 1, "array": "torch"})) as env:  # for its spec
+        spec = cast("GpuVectorEnv", env.unwrapped).env_spec
+    by_world = {param.name for param in spec.params if param.per_world}
+    return {**params, **{name: np.take(arrays[name], worlds, mode="wrap").tolist() for name in arrays if name in by_world}}
 
 
 def make_vec(env_id: str, env_kwargs: Mapping[str, Any], options: Mapping[str, Any]) -> GpuVectorEnv:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -230,6 +231,6 @@ def piece_steps(env: GpuVectorEnv) -> int:
 
 
 def step_limit(env: GpuVectorEnv) -> float:
-    """Return the time limit of an episode in steps; infinity if there is none."""
+    """Return the time limit of an episode in steps, the longest of all worlds; infinity if there is none."""
     params = getattr(env, "params", {})
-    return float(params.get("max_episode_steps") or params.get("episode_length") or math.inf)
+    return float(params.get("max_episode_steps") or np.max(params.get("episode_length", 0)) or math.inf)

@@ -19,7 +19,7 @@ from gpu_vecenv.train.run_folder.matches import read_matches
 from gpu_vecenv.train.run_folder.metrics import read_metrics
 from gpu_vecenv.train.run_folder.plot import plot_curves
 from gpu_vecenv.train.run_folder.source import PolicySource
-from gpu_vecenv.train.runner.build import close_on_error, make_wrapped
+from gpu_vecenv.train.runner.build import close_on_error, in_turn, make_wrapped
 from gpu_vecenv.train.runner.evaluation import evaluate
 from gpu_vecenv.train.runner.measure import Evaluation
 from gpu_vecenv.train.runner.run_policy import RunPolicy
@@ -73,7 +73,7 @@ class Run:
         """Make the env of the run with its parameters; if its id makes wrappers, with their statistics, which stay as they are.
 
         Args:
-            num_worlds: number of worlds.
+            num_worlds: number of worlds; they take values by world of the run in turn.
             device: ``auto``, ``cpu`` or ``cuda:0``.
             **options: further arguments of ``make_vec``, such as ``view`` and ``array``, and parameters of the env that differ
                 from the run's. An env in wrappers needs ``view="agents"``.
@@ -85,6 +85,7 @@ class Run:
         config = resolve(without_import(self.config, self.folder))
         options = {"num_worlds": num_worlds, "device": device, **options}
         params = {name: value for name, value in config.env_kwargs.items() if name not in options}
+        params = in_turn(config.env_id, params, range(num_worlds))
         env = make_wrapped(config.env_id, params, options)
         if isinstance(env, VectorWrapper):
             with close_on_error(env):

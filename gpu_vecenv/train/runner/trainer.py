@@ -192,7 +192,8 @@ class Trainer:
         # A resumed run names no module, or one that is imported.
         resolved = device_of_process(resolve_new(config), self.processes, is_new)
         spread = spread_of(resolved, *rank_and_count(self.processes))
-        self.env = make_env(resolved, spread.num_worlds, first_world=spread.first_world)
+        num_worlds = None if self.processes is None else spread.num_worlds
+        self.env = make_env(resolved, num_worlds, first_world=spread.first_world)
         self._resources.callback(self.env.close)
         require_shared_wrappers(self.env, self.processes)
         self.config: ResolvedConfig = dataclasses.replace(resolved, device=self.env.device)

@@ -22,7 +22,7 @@ def memory_needs(view: View, autoreset_mode: AutoresetMode, copy: bool) -> dict[
     state = sum(int(np.prod(layout.state_shape(f, worlds), dtype=object)) * np.dtype(f.dtype).itemsize for f in layout.state)
     tables = sum(values.nbytes for values in layout.tables.values())
     work = sum(worlds * int(np.prod(shape)) * np.dtype(dtype).itemsize for shape, dtype, _ in layout.workspaces.values())
-    by_world = worlds * sum(values.itemsize for values in layout.per_world.values())
+    by_world = worlds * sum(values.itemsize for values in layout.by_world.values())
     masks = worlds * (1 + 4)  # worlds to reset, and worlds to copy
     arrays = Results(view, autoreset_mode is AutoresetMode.SAME_STEP)
     results = sum(_bytes(shape, dtype_of(name)) for name, shape in arrays.shapes.items())

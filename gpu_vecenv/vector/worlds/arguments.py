@@ -37,7 +37,7 @@ class Arguments:
 
     def __init__(self, view: View, memory: Memory, addresses: Mapping[str, int], autoreset: int) -> None:
         layout, spec = view.layout, view.layout.spec
-        self._memory = memory
+        self._memory, self._layout = memory, layout
         self.invalid = memory.from_numpy(np.zeros(1, np.int32))
         self._mask = memory.from_numpy(np.zeros(view.num_worlds, np.uint8))
         self._copy_source = memory.from_numpy(np.full(view.num_worlds, -1, np.int32))
@@ -51,7 +51,7 @@ class Arguments:
         self._tables = {name: memory.from_numpy(values) for name, values in layout.tables.items()}
         for name, (shape, dtype, fill) in layout.workspaces.items():
             self._tables[name] = memory.from_numpy(np.full((view.num_worlds, *shape), fill, dtype))
-        for name, values in layout.per_world.items():
+        for name, values in layout.by_world.items():
             if values.shape != (view.num_worlds,):
                 raise ShapeError(f"{spec.name}: {name} must hold one number a world, ({view.num_worlds},), got {values.shape}.")
             self._tables[f"{name}_by_world"] = memory.from_numpy(values)
@@ -84,6 +84,10 @@ class Arguments:
         self._by_role = actions if layout.by_role else None
         self._action, self._action_type = actions[0]
 
+    def params_by_world(self) -> dict[str, Any]:
+        """Return the kernels' own arrays of parameters that were given by world, (num_worlds,), by name."""
+        return {name: self._tables[f"{name}_by_world"] for name in self._layout.per_world}
+
     def set(self, /, **values: float) -> None:
         """Overwrite members."""
         for name, value in values.items():
@@ -92,15 +96,15 @@ class Arguments:
     def set_numbers(self, before: Layout, now: Layout) -> None:
         """Overwrite the parameters, the constants and the tables that differ in two layouts of an env."""
         memory = self._memory
-        for name, values in now.per_world.items():
-            if not np.array_equal(values, before.per_world[name]):
+        for name, values in now.by_world.items():
+            if not np.array_equal(values, before.by_world[name]):
                 memory.assign(self._tables[f"{name}_by_world"], memory.from_numpy(values))
         tables = {name: values for name, values in now.tables.items() if not np.array_equal(values, before.tables[name])}
         scalars = {name: value for name, value in now.scalars.items() if value != before.scalars[name]}
         for name, values in tables.items():
             memory.assign(self._tables[name], memory.from_numpy(values))
         self.set(**scalars)
-        self.version += bool(scalars or tables)
+        self.version += bool(scalars or {*tables} - {*now.tables_by_world})
 
     def set_outputs(self, results: OutputArrays) -> None:
         """Overwrite the addresses of the outputs."""
