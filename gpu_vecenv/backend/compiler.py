@@ -201,8 +201,10 @@ def require_compiler(spec: EnvSpec | Program) -> list[str]:
 
 def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
     try:
+        # The library of a sanitizer in this process is not for the compiler.
+        environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD" or not build_kind().sanitizer}
         return subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False, env=environment
         )
     except OSError as error:
         raise CompileError(f"could not run {command[0]!r}: {error}. Name a C++ compiler in CXX.") from error

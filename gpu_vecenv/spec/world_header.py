@@ -93,7 +93,7 @@ def _size(spec: EnvSpec, length: int | str) -> str:
 def _at(spec: EnvSpec) -> list[str]:
     """Elements of fields by one index for each axis, which debug builds check one by one."""
     lines = ["// Elements of the state by one index for each axis: w.at.cells(y, x).", "struct GvWorldAt {"]
-    lines += ["    const GvArgs& a;\n    const GvState& state;"]
+    lines += ["    const GvArgs& a;\n    GvState state;  // a copy, see GvAgents"]
     for field in spec.state:
         if not field.extents or field.names:
             continue
