@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,7 @@ class DebugCpuBackend(CpuBackend):
         library = load_kernels(layout.spec, kind)
         super().__init__(layout, library, kind.threads)
         self._record = FaultRecord.in_dll(library, RECORD)
+        self._kernel = layout.spec.kernel
 
     def launch(self, name: str, args: np.ndarray, num_worlds: int) -> None:
         """Run a kernel over all worlds.
@@ -52,7 +54,13 @@ class DebugCpuBackend(CpuBackend):
         super().launch(name, args, num_worlds)
         if self._record.set:
             self._record.set = 0
-            raise HookFault(f"{self._record.text.decode(errors='replace')}.")
+            raise _fault(self._record, self._kernel)
+
+
+def _fault(record: FaultRecord, kernel: Path) -> HookFault:
+    """Return the error of a fault. A row that is written whole does not know its line, but has a file."""
+    text = record.text.decode(errors="replace")
+    return HookFault(f"{text}." if re.match(r"[^ ]+:[0-9]+: ", text) else f"{kernel.name}: {text}.")
 
 
 def _loaded_libraries() -> str:
@@ -99,4 +107,4 @@ class DebugCudaBackend(CudaBackend):
         record = FaultRecord.from_buffer_copy(letters.get().tobytes())
         if record.set:
             letters[:4] = 0
-            raise HookFault(f"{record.text.decode(errors='replace')}.")
+            raise _fault(record, self._layout.spec.kernel)
