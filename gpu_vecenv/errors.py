@@ -59,7 +59,10 @@ class HookError(CompileError):
 
 
 class HookFault(GpuVecenvError, RuntimeError):
-    """A hook failed a check of ``device="python"``; the message begins with the file, the line and the function."""
+    """A hook failed a check of ``device="python"`` or of a debug build.
+
+    The message begins with the file, the line and the function.
+    """
 
 
 class ClosedError(GpuVecenvError, RuntimeError):

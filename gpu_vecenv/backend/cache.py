@@ -85,7 +85,8 @@ def load(path: Path) -> ctypes.CDLL:
             _check(file, path)
             # dlopen returns the library that it has loaded under a name before, so every name must be new: the descriptor
             # stays open, and used numbers are skipped.
-            while (name := f"/proc/self/fd/{file}") in _names:
+            # A debugger opens the name, too, so it has the number of this process.
+            while (name := f"/proc/{os.readlink('/proc/self')}/fd/{file}") in _names:
                 file = os.dup(file)
             _libraries[path] = ctypes.CDLL(name)
         except OSError:

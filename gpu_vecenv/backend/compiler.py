@@ -13,6 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from gpu_vecenv.backend.build_kind import BuildKind, build_kind
 from gpu_vecenv.backend.cache import write_library
 from gpu_vecenv.backend.source import Program, content_hash, kernel_source
 from gpu_vecenv.errors import CompileError
@@ -33,9 +34,11 @@ FLAGS = ("-O3", "-std=c++17", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-m
 """-ffp-contract=off: no contraction to fused multiply-adds, which round once. The GPU build has the same rule."""
 
 
-def flags(spec: EnvSpec | Program) -> tuple[str, ...]:
-    """Return the flags of a kernel; see ``Program.prebuilt``."""
-    return (*FLAGS, "-O1") if isinstance(spec, Program) and not spec.prebuilt else FLAGS
+def flags(spec: EnvSpec | Program, kind: BuildKind | None = None) -> tuple[str, ...]:
+    """Return the flags of a kernel; see ``Program.prebuilt``. ``kind`` of an env is by default ``build_kind()``."""
+    if isinstance(spec, Program):
+        return FLAGS if spec.prebuilt else (*FLAGS, "-O1")
+    return (*FLAGS, *(kind or build_kind()).flags)
 
 
 def find_compiler() -> list[str] | None:
@@ -70,9 +73,13 @@ def cpu_level() -> str:
     return LEVELS[0] if {"avx2", "bmi1", "bmi2", "fma", "f16c", "movbe"} <= flags else LEVELS[-1]
 
 
-def object_name(spec: EnvSpec | Program, level: str) -> str:
-    """Return the file name of a compiled kernel, which holds a hash of its text, the instruction set and the flags."""
-    digest = content_hash(kernel_source(spec), level, *flags(spec))
+def object_name(spec: EnvSpec | Program, level: str, kind: BuildKind | None = None) -> str:
+    """Return the file name of a compiled kernel, which holds a hash of its text, the instruction set and the flags.
+
+    A kernel for a debugger also depends on the folder of its source, which the debugger shows.
+    """
+    source, build = kernel_source(spec, kind), flags(spec, kind)
+    digest = content_hash(source, level, *build, *([source] if "-g" in build else []))
     return f"{spec.kernel.stem[:40]}-{level}-{digest}.so"  # file systems take names of up to 255 bytes
 
 
@@ -108,10 +115,13 @@ def compile_object(spec: EnvSpec | Program, level: str, target: Path, extra: tup
     return target
 
 
-def compile_to_bytes(spec: EnvSpec | Program, level: str, extra: tuple[str, ...] = ()) -> bytes:
+def compile_to_bytes(
+    spec: EnvSpec | Program, level: str, extra: tuple[str, ...] = (), kind: BuildKind | None = None
+) -> bytes:
     """Compile a kernel for one instruction set to a shared object.
 
-    ``extra`` are further compiler flags: ``-DGV_LANES=4 -fsanitize=thread`` makes the build that checks for races.
+    ``extra`` are further compiler flags: ``-DGV_LANES=4 -pthread`` makes a build with teams of four lanes. ``kind`` of an env is
+    by default ``build_kind()``.
 
     Raises:
         CompileError: no compiler, or the kernel does not compile; the message holds the compiler's output.
@@ -119,8 +129,8 @@ def compile_to_bytes(spec: EnvSpec | Program, level: str, extra: tuple[str, ...]
     compiler = require_compiler(spec)
     zig = "ziglang" in compiler or Path(compiler[0]).name == "zig"
     march = ZIG_LEVELS[level] if zig else level
-    command = [*compiler, *flags(spec), f"-march={march}", *extra]
-    return _built(spec.name, spec.kernel.name, kernel_source(spec), command)
+    command = [*compiler, *flags(spec, kind), f"-march={march}", *extra]
+    return _built(spec.name, spec.kernel.name, kernel_source(spec, kind), command)
 
 
 def _built(name: str, file_name: str, text: str, command: list[str]) -> bytes:
@@ -191,8 +201,10 @@ def require_compiler(spec: EnvSpec | Program) -> list[str]:
 
 def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
     try:
+        # The library of a sanitizer in this process is not for the compiler.
+        environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD" or not build_kind().sanitizer}
         return subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False, env=environment
         )
     except OSError as error:
         raise CompileError(f"could not run {command[0]!r}: {error}. Name a C++ compiler in CXX.") from error

@@ -14,6 +14,7 @@ import numpy as np
 
 from gpu_vecenv.backend import cache, compiler
 from gpu_vecenv.backend.base import MaxIndex
+from gpu_vecenv.backend.build_kind import BuildKind
 from gpu_vecenv.backend.memory import Memory, NumpyMemory
 from gpu_vecenv.backend.source import Program
 from gpu_vecenv.backend.threads import Threads
@@ -42,19 +43,21 @@ def num_threads() -> int:
     return int(text)
 
 
-def load_kernels(spec: EnvSpec | Program) -> ctypes.CDLL:
+def load_kernels(spec: EnvSpec | Program, kind: BuildKind | None = None) -> ctypes.CDLL:
     """Load compiled kernels: prebuilt with the package, or compiled at first use and kept in the cache.
+
+    ``kind`` of the build of an env is by default ``build_kind()``.
 
     If they cannot be compiled, cached ones of another compiler are loaded; their results have the same bits.
 
     Raises:
         CompileError: the kernels cannot be compiled, stored or loaded; the message holds the cause and the remedy.
     """
-    name = compiler.object_name(spec, compiler.cpu_level())
+    name = compiler.object_name(spec, compiler.cpu_level(), kind)
     if (compiler.PREBUILT / name).is_file():
         return _load(compiler.PREBUILT / name, spec)
     try:
-        return _compiled(spec, name)
+        return _compiled(spec, name, kind)
     except CompileError:
         for other in sorted(cache.cache_dir().glob(f"{glob.escape(Path(name).stem)}-*.so")):
             with contextlib.suppress(OSError):
@@ -69,12 +72,12 @@ def _load(built: Path, spec: EnvSpec | Program) -> ctypes.CDLL:
         raise CompileError(f"{spec.name}: {built} cannot be loaded: {error}. Install the package again.") from error
 
 
-def _compiled(spec: EnvSpec | Program, name: str) -> ctypes.CDLL:
+def _compiled(spec: EnvSpec | Program, name: str, kind: BuildKind | None) -> ctypes.CDLL:
     """Load kernels from the cache, or compile them if the cache has none that may be loaded."""
     path = cache.cache_dir() / compiler.name_by_compiler(name, compiler.require_compiler(spec))
     with contextlib.suppress(OSError):
         return cache.load(path)
-    built = compiler.compile_to_bytes(spec, compiler.cpu_level())
+    built = compiler.compile_to_bytes(spec, compiler.cpu_level(), kind=kind)
     try:
         cache.store(path, built)
     except OSError as error:

@@ -11,6 +11,7 @@ import numpy as np
 
 from gpu_vecenv.backend.base import MaxIndex
 from gpu_vecenv.backend.blocks import Blocks, blocks_of, with_scratch
+from gpu_vecenv.backend.build_kind import build_kind
 from gpu_vecenv.backend.memory import CupyMemory, Memory, TorchMemory
 from gpu_vecenv.backend.overlap import may_overlap, overlapped_launch
 from gpu_vecenv.backend.private import KEEP_SUBNORMALS, current_device, current_stream, launch_kernel
@@ -46,7 +47,7 @@ def compile_options(layout: Layout, module: int, blocks: Blocks, limit: int | No
         **layout.sizes,
         **layout.choices,
     }
-    return (*OPTIONS, *(f"-DGV_{name}={value}" for name, value in constants.items()))
+    return (*OPTIONS, *build_kind().cuda_options, *(f"-DGV_{name}={value}" for name, value in constants.items()))
 
 
 def raw_module(cupy: Any, source: str, options: Sequence[str]) -> Any:

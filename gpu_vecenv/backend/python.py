@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from gpu_vecenv.backend.build_kind import RELEASE
 from gpu_vecenv.backend.cpu import CpuBackend, load_kernels
 from gpu_vecenv.backend.source import read_text
 from gpu_vecenv.errors import HookFault, ParameterError
@@ -118,7 +119,7 @@ class PythonBackend(CpuBackend):
         with tempfile.TemporaryDirectory(prefix="gpu_vecenv-") as folder:
             source = Path(folder) / f"{spec.kernel.stem}.callbacks.cu"
             source.write_text(callbacks(spec, set(hooks)))
-            library = load_kernels(replace(spec, kernel=source))
+            library = load_kernels(replace(spec, kernel=source), RELEASE)  # Python checks the hooks
         super().__init__(layout, library, threads=1)
         self._library, self._layout, self._path = library, layout, str(spec.kernel)
         self._load_functions()

@@ -7,6 +7,7 @@ import re
 import warnings
 
 from gpu_vecenv.backend.base import Backend
+from gpu_vecenv.backend.build_kind import build_kind
 from gpu_vecenv.backend.cpu import CpuBackend
 from gpu_vecenv.errors import DeviceError, ParameterError
 from gpu_vecenv.spec.layout import Layout
@@ -58,12 +59,17 @@ def choose_device(device: str) -> str:
 
 def make_backend(layout: Layout, device: str, kind: str) -> Backend:
     """Return the back end for ``"python"`` or a device of ``choose_device()``; ``kind`` is the array kind."""
-    if device == "cpu":
-        return CpuBackend(layout)
+    build = build_kind()
     if device == "python":
         from gpu_vecenv.backend.python import PythonBackend
 
         return PythonBackend(layout)
+    if build.debug:
+        from gpu_vecenv.backend.debug import DebugCpuBackend, DebugCudaBackend
+
+        return DebugCpuBackend(layout, build) if device == "cpu" else DebugCudaBackend(layout, device, kind, build)
+    if device == "cpu":
+        return CpuBackend(layout)
     from gpu_vecenv.backend.cuda import CudaBackend
 
     return CudaBackend(layout, device, kind)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gpu_vecenv.backend.build_kind import BuildKind, build_kind
 from gpu_vecenv.errors import CompileError
 from gpu_vecenv.pyhooks.translate import translate
 from gpu_vecenv.spec.arguments import Array, EnvArgs, Nested, Number, Struct, program_header
@@ -80,8 +81,11 @@ def arguments(*members: Number | Array | Nested | EnvArgs, name: str = "GvArgs",
     return Struct(name, *members, TEAMS, beside=beside)
 
 
-def kernel_source(spec: EnvSpec | Program) -> str:
-    """Return the text of a kernel, the same for all compilers. ``#line`` keeps the names of the original files."""
+def kernel_source(spec: EnvSpec | Program, kind: BuildKind | None = None) -> str:
+    """Return the text of a kernel, the same for all compilers. ``#line`` keeps the names of the original files.
+
+    ``kind`` of the build of an env is by default ``build_kind()``.
+    """
     written: set[str] = set()
 
     def expand(text: str, path: Path) -> str:
@@ -97,7 +101,9 @@ def kernel_source(spec: EnvSpec | Program) -> str:
         return f'#line 1 "{path}"\n{_DIRECTIVE.sub(directive, text)}'
 
     env, constants = _env_of(spec), () if isinstance(spec, EnvSpec) else _constants(spec)
-    defined = "#define GV_SINGLE 1\n" if env is not None and is_single(env) else ""
+    debug = isinstance(spec, EnvSpec) and (kind or build_kind()).debug
+    # Worlds of a debug build stay in memory, where they have their numbers and a debugger finds them.
+    defined = "#define GV_DEBUG 1\n" if debug else "#define GV_SINGLE 1\n" if env is not None and is_single(env) else ""
     defined += "".join(f"#define GV_{name} {value}\n" for name, value in constants)
     entry_points = ENTRY_POINTS if isinstance(spec, EnvSpec) else spec.kernel
     files = (entry_points,) if env is None else (env.kernel, entry_points)

@@ -14,7 +14,7 @@ from gpu_vecenv.cli.main import COMMANDS
 from gpu_vecenv.cli.run_options import LearningOptions, RunOptions, option_name
 from gpu_vecenv.registration import IDS
 
-WITH_IDS = ("train", "memory", "sweep", "eval", "watch", "check", "lint")
+WITH_IDS = ("train", "memory", "sweep", "eval", "watch", "check", "lint", "debug")
 """Commands that take the id of an env."""
 
 

@@ -78,7 +78,7 @@ GV_INLINE gv_u8 gv_alive(const GvArgs& a, gv_i64 world, gv_i32 agent) {
 // State of a world: a reference to each number that has a name, a pointer to each field of several numbers.
 struct GvState {
 #define GV_NUMBER(name, type, field, length, index) type& name;
-#define GV_ARRAY(name, type, length) type* name;
+#define GV_ARRAY(name, type, length) GvPointer<type> name;
     GV_NAMED_STATE(GV_NUMBER, GV_ARRAY)
 #undef GV_NUMBER
 #undef GV_ARRAY
@@ -88,8 +88,9 @@ struct GvState {
 
 GV_INLINE GvState gv_state(const GvArgs& a, const GvTeam& team) {
     const gv_i64 w = team.world;
+    GV_ENTER(team.world_number, a.t[w])
 #define GV_NUMBER(name, type, field, length, index) a.field[w * length + index],
-#define GV_ARRAY(name, type, length) a.name + w * length,
+#define GV_ARRAY(name, type, length) GV_CHECKED_FIELD(a.name + w * length, length, name),
     return {GV_NAMED_STATE(GV_NUMBER, GV_ARRAY) a.t[w], a.terminated[w], a.truncated[w]};
 #undef GV_NUMBER
 #undef GV_ARRAY

@@ -10,7 +10,10 @@ template <class Range>
 struct GvPhase {
     const Range& range;
     gv_i32 k, lanes;
-    GV_METHOD bool operator!=(gv_i32 end) const { return k < end; }
+    GV_METHOD bool operator!=(gv_i32 end) const {
+        GV_SET_AGENT(-1)  // each agent sets its number anew
+        return k < end;
+    }
     GV_METHOD void operator++() { k += lanes; }
     GV_METHOD auto operator*() const { return range.of_lane(k); }
 };
@@ -31,14 +34,15 @@ struct GvEach {
 // Row of observations: `me.obs[3] = x`, or the whole row, `me.obs = {x, y}`. Rows by role have a table in memory and are written in
 // vectors if its address allows them.
 struct GvObsRow {
-    float* at;
+    GvPointer<float> at;
     const float* table;
-    GV_METHOD GvObsRow(float* at, const float* table = nullptr) : at(at), table(table) {}
+    GV_METHOD GvObsRow(GvPointer<float> at, const float* table = nullptr) : at(at), table(table) {}
     GV_METHOD GvObsRow(const GvObsRow& other) : at(other.at), table(other.table) {}
     GvObsRow& operator=(const GvObsRow&) = delete;  // would neither copy numbers nor fail
-    GV_METHOD float& operator[](gv_i32 feature) const { return at[feature]; }
+    GV_METHOD float& operator[](GvIndex feature) const { return at[feature]; }
     template <gv_i32 n>
     GV_METHOD void operator=(const float (&values)[n]) const {
+        GV_CHECK_LENGTH(at, n)
 #ifdef GV_BY_ROLE
         if constexpr (n % 2 == 0) {
             gv_write_row<n>(at, values, gv_is_aligned<n>(table));
@@ -84,7 +88,10 @@ struct GvPairs {
         const GvPairs& pairs;
         gv_i32 row, column, step, rest;
         bool keeps_column;
-        GV_METHOD bool operator!=(gv_i32 end) const { return row < end; }
+        GV_METHOD bool operator!=(gv_i32 end) const {
+            GV_SET_AGENT(-1)
+            return row < end;
+        }
         GV_METHOD void operator++() {
             row += step;
             if (keeps_column) return;

@@ -63,6 +63,7 @@ def _lists(spec: EnvSpec) -> list[str]:
         *_list("STATE_FIELDS(FIELD)", [f"FIELD({f.name}, {C_TYPES[f.dtype]}, {_length(f)})" for f in spec.all_state]),
         *_list("WORLD_FIELDS(FIELD)", [f"FIELD({f.name}, {C_TYPES[f.dtype]}, 1)" for f in WORLD_STATE]),
         *_list("NAMED_STATE(NUMBER, ARRAY)", [name for f in spec.state for name in _names(f)]),
+        *(f'#define GV_SHAPE_{f.name} "{_shape(f)}"  // for messages of debug builds' for f in spec.state),
         *_list("PARAMS_BY_WORLD(PARAM)", by_world),
         *_list("ROLES(ROLE)", [f"ROLE({name}, {count}, {first})" for name, (count, first) in roles.items()]),
         *_list("ROLES_BUT_LAST(ROLE)", [f"ROLE({name}, {roles[name][0]})" for name in leading]),
@@ -109,6 +110,11 @@ def _list(head: str, entries: list[str]) -> list[str]:
 def _length(field: Field) -> str:
     """Numbers of a field in one world, as a C expression."""
     return " * ".join(f"gv_{n}(a)" if isinstance(n, str) else str(n) for n in field.extents) or "1"
+
+
+def _shape(field: Field) -> str:
+    """Shape of a field in one world, with the names of its lengths."""
+    return f"({', '.join(map(str, field.extents))}{',' if len(field.extents) == 1 else ''})"
 
 
 def _names(field: Field) -> list[str]:

@@ -41,6 +41,7 @@ def world_header(spec: EnvSpec) -> str:
     options = [("const float&", o.name, f"a.reset_bounds[{i}]") for i, o in enumerate(spec.reset_options) if is_c_name(o.name)]
     lines += _struct("GvWorldOptions", options, "Options of the last reset.")
     lines += _struct("GvWorldScratch", _scratch(spec), "Arrays that the lanes of a team share for one step, and their lengths.")
+    lines += _at(spec)
     for group in spec.groups:
         lines += _action(spec, group)
     lines += _memory() + _agent(spec, None)
@@ -101,6 +102,24 @@ def _size(spec: EnvSpec, length: int | str) -> str:
     return str(length) if isinstance(length, int) else f"gv_{length}(a)" if length in size_names(spec) else f"a.{length}"
 
 
+def _at(spec: EnvSpec) -> list[str]:
+    """Elements of fields by one index for each axis, which debug builds check one by one."""
+    lines = ["// Elements of the state by one index for each axis: w.at.cells(y, x).", "struct GvWorldAt {"]
+    lines += ["    const GvArgs& a;\n    GvState state;  // a copy, see GvAgents"]
+    for field in spec.state:
+        if not field.extents or field.names:
+            continue
+        lengths = [_size(spec, length) for length in field.extents]
+        place = ""
+        for number, (length, extent) in enumerate(zip(lengths, field.extents, strict=True)):
+            shown = f"axis {number}" if isinstance(extent, int) else f"axis {number} ({extent})"
+            index = f'GV_CHECKED_AXIS(i{number}, {length}, "{shown} of w.state.{field.name}")'
+            place = f"({place}) * {length} + {index}" if place else index
+        indices = ", ".join(f"GvIndex i{number}" for number in range(len(lengths)))
+        lines.append(f"    GV_METHOD {C_TYPES[field.dtype]}& {field.name}({indices}) const {{ return state.{field.name}[{place}]; }}")
+    return [*lines, "};", ""]
+
+
 # ---- scratch --------------------------------------------------------------------------------------------------------
 
 
@@ -112,7 +131,8 @@ def _scratch(spec: EnvSpec) -> Members:
         ctype = C_TYPES[array.dtype]
         start = _rounded(start, array.align)
         room = f"(GV_SCRATCH - ({start})) * {4 // array.bytes}" if array.is_rest else _elements(spec, array)
-        members.append((f"{ctype}*", array.name, f"({ctype}*)(team.scratch + ({start}))"))
+        address = f"({ctype}*)(team.scratch + ({start}))"
+        members.append((f"GvPointer<{ctype}>", array.name, f'GV_CHECKED({address}, {room}, "w.scratch.{array.name}")'))
         members.append(("gv_i32", f"{array.name}_room", room))
         if not array.is_rest:
             floats = room if array.bytes == 4 else f"({room} * {array.bytes} + 3) / 4"
@@ -191,8 +211,9 @@ def _fields(spec: EnvSpec, lengths: tuple[int | str, ...], number: str) -> Membe
     for field in spec.state:
         if field.extents[:1] and field.extents[0] in lengths and not field.names and field.name not in AGENT_NAMES:
             ctype, rest = C_TYPES[field.dtype], _row_length(spec, field)
-            value = f"in.state.{field.name}[{number}]" if rest == "" else f"in.state.{field.name} + {number} * ({rest})"
-            members.append((f"{ctype}{'*' if rest else '&'}", field.name, value))
+            shown, place = f'"{field.name}"', f"in.state.{field.name}"
+            value = f"{place}[{number}]" if rest == "" else f"GV_CHECKED_ROW({place}, {number}, {rest}, {shown})"
+            members.append((f"GvPointer<{ctype}>" if rest else f"{ctype}&", field.name, value))
     return members
 
 
@@ -218,15 +239,17 @@ def _agent(spec: EnvSpec, role: Role | None) -> list[str]:
     kind = role or spec.roles[0]
     if alike:
         members.append(("GvAgentAction", "action", "{in.a, counts}, row"))
-        hidden.append(("GvObsRow", "obs", "obs"))
-        hidden += [("gv_u8*", "mask", "in.obs.mask + row * gv_num_choices(in.a)")] if kind.masked else []
-        hidden += [("gv_u8*", "effects", "in.obs.effects + row * gv_num_effects(in.a)")] if kind.effects else []
+        hidden.append(("GvObsRow", "obs", 'GV_CHECKED(obs, gv_num_features(in.a), "me.obs")'))
+        hidden += [_flags("mask", "GV_CHECKED_ROW(in.obs.mask, row, gv_num_choices(in.a)")] if kind.masked else []
+        hidden += [_flags("effects", "GV_CHECKED_ROW(in.obs.effects, row, gv_num_effects(in.a)")] if kind.effects else []
     elif role is not None:
         r, place = role.name, "in.team.world, in_role"
         members.append((f"GvAgentAction_{r}", "action", f"{{in.a, counts}}, gv_{r}_action(in.a, {place})"))
-        hidden.append(("GvObsRow", "obs", f"obs, gv_{r}_obs(in.a, in.obs, 0, 0)"))
-        hidden += [("gv_u8*", "mask", f"gv_{r}_mask(in.a, in.obs, {place})")] if role.masked else []
-        hidden += [("gv_u8*", "effects", f"gv_{r}_effects(in.a, in.obs, {place})")] if role.effects else []
+        row = f'GV_CHECKED(obs, gv_{r}_num_features(in.a), "me.obs"), gv_{r}_obs(in.a, in.obs, 0, 0)'
+        mask, effects = f"gv_{r}_mask(in.a, in.obs, {place})", f"gv_{r}_effects(in.a, in.obs, {place})"
+        hidden.append(("GvObsRow", "obs", row))
+        hidden += [_flags("mask", f"GV_CHECKED({mask}, gv_{r}_num_choices(in.a)")] if role.masked else []
+        hidden += [_flags("effects", f"GV_CHECKED({effects}, gv_{r}_num_effects(in.a)")] if role.effects else []
     name = "GvAgent" if role is None else f"GvAgent_{role.name}"
     values = ", ".join(f"{m}{{{value}}}" if m == "action" else f"{m}({value})" for _, m, value in members + hidden)
     who = "An agent" if role is None else f"An agent of the role {role.name}"
@@ -243,6 +266,11 @@ def _agent(spec: EnvSpec, role: Role | None) -> list[str]:
     ]
 
 
+def _flags(name: str, address: str) -> tuple[str, str, str]:
+    """Member for a row of flags of an agent, by the beginning of the macro that gives its address."""
+    return "GvPointer<gv_u8>", name, f'{address}, "me.{name}")'
+
+
 def _range(spec: EnvSpec, role: Role | None) -> list[str]:
     """Range of agents: those of a role, or all of a world."""
     alike = not spec.has_role_arrays
@@ -251,7 +279,10 @@ def _range(spec: EnvSpec, role: Role | None) -> list[str]:
     r = "" if role is None else f"{role.name}_"
     count = f"gv_{r}count(in.a)" if role else "gv_num_agents(in.a)"
     alone = [other.count for other in ((role,) if role else spec.roles)] == [1]
-    given, k = ("gv_i32", "0") if alone else ("gv_i32 k", "k")  # the only agent has a number that compilers know early
+    shown = f"w.role.{role.name}" if role else "w.agents"
+    checked = f'GV_CHECKED_AGENT(k, count(), "{shown}")'
+    # The only agent has a number that compilers know early.
+    k, checked = ("((void)k, 0)", f"((void){checked}, 0)") if alone else ("k", checked)
     index = f"gv_{r}agent(in.a, k)" if role else "k"
     row = f"gv_{r}row(in.a, in.team.world, k)" if role else "gv_row(in.a, in.team.world, k)"
     lines = [
@@ -261,17 +292,22 @@ def _range(spec: EnvSpec, role: Role | None) -> list[str]:
         f"    GV_METHOD gv_i32 count() const {{ return {count}; }}",
         *(f"    GV_METHOD gv_i32 {size}() const {{ return gv_{p}{size}(in.a); }}" for p, size in _sizes_of_rows(spec, role)),
         f"    GV_METHOD {agent} at(gv_i32 k, bool counts) const {{ return {agent}(in, {index}, k, {row}, row_of(k), counts); }}",
-        f"    GV_METHOD {agent} operator[]({given}) const {{ return at({k}, in.team.lane == 0); }}",
-        f"    GV_METHOD {agent} of_lane({given}) const {{ return at({k}, true); }}",
+        f"    GV_METHOD {agent} operator[](GvIndex k) const {{ return at({checked}, in.team.lane == 0); }}",
+        f"    GV_METHOD {agent} of_lane(gv_i32 k) const {{",
+        f"        GV_SET_AGENT({index})",
+        f"        return at({k}, true);",
+        "    }",
         f"    GV_METHOD GvPhase<{name}> begin() const {{ return {{*this, in.team.lane, in.team.lanes}}; }}",
         "    GV_METHOD gv_i32 end() const { return count(); }",
         *_gathering(spec, role, agent, index, row),
     ]
     if role is not None and role.shared:
+        address = f"gv_{r}shared(in.a, in.obs, in.team.world)"
+        shared = f'GV_CHECKED({address}, gv_{r}num_shared(in.a), "{shown}.shared()")'
         lines += [
             " private:  // what all agents of the role observe alike",
             *OBSERVERS,
-            f"    GV_METHOD GvObsRow shared() const {{ return GvObsRow(gv_{r}shared(in.a, in.obs, in.team.world)); }}",
+            f"    GV_METHOD GvObsRow shared() const {{ return GvObsRow({shared}); }}",
         ]
     return [*lines, "};", ""]
 
@@ -326,6 +362,7 @@ def _gathering(spec: EnvSpec, role: Role | None, agent: str, index: str, row: st
         *copies,
         "    }",
         f"    GV_METHOD {agent} in_row(gv_i32 k, const Rows& rows) const {{",
+        f"        GV_SET_AGENT({index})",
         f"        return {agent}(in, {index}, k, {row}, {select}, true);",
         "    }",
     ]
@@ -362,11 +399,11 @@ def _world(spec: EnvSpec) -> list[str]:
     return [
         "// The world that a team steps. Hooks get it as their only argument.",
         "struct GvWorld : GvWorldCalls {",
-        "    GvState state;\n    const gv_i32& t;  // steps of this episode, the present one included",
+        "    GvState state;\n    GvWorldAt at;\n    const gv_i32& t;  // steps of this episode, the present one included",
         "    GvWorldParams params;\n    GvWorldSizes sizes;\n    GvWorldTables tables;\n    GvWorldOptions options;",
         "    GvWorldScratch scratch;\n    GvAgents agents;\n    GvWorldRoles role;\n    GvWorldRecord record;",
         "    GV_METHOD GvWorld(const GvArgs& a, const GvTeam& team, const GvObs& obs, bool observes = true)",
-        "        : GvWorldCalls{a, team, team.lane == 0}, state(gv_state(a, team)), t(state.t),"
+        "        : GvWorldCalls{a, team, team.lane == 0}, state(gv_state(a, team)), at{a, state}, t(state.t),"
         "          params(a, team), sizes(a, team), tables(a, team), options(a, team), scratch(a, team),",
         f"          agents{{{memory}}}, role{{{roles}}}, record{{a, team}} {{}}",
         "    GV_METHOD GvWorld(const GvArgs& a, const GvTeam& team) : GvWorld(a, team, GvObs{}, false) {}",

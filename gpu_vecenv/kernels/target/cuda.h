@@ -4,8 +4,13 @@
 #pragma once
 #include "target/types.h"
 
+#ifdef GV_DEBUG  // a debugger stops in every function, and long kernels compile in less time
+#define GV_FN static __device__
+#define GV_METHOD __device__
+#else
 #define GV_FN static __device__ __forceinline__
 #define GV_METHOD __device__ __forceinline__  // of a struct
+#endif
 #define GV_INLINE GV_FN  // small functions
 #define GV_HOOK GV_INLINE  // declaration of a hook
 #define GV_FRIEND friend __device__ void  // a hook that may use private members

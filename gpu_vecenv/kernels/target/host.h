@@ -7,8 +7,13 @@
 #else             // larger kernels compile six times as fast if the compiler chooses
 #define GV_FN static inline __attribute__((unused))
 #endif
+#ifdef GV_DEBUG  // a debugger stops in every function
+#define GV_METHOD inline
+#define GV_INLINE GV_FN
+#else
 #define GV_METHOD inline __attribute__((always_inline))  // of a struct
 #define GV_INLINE static inline __attribute__((always_inline, unused))  // small: GvWorld stays in registers
+#endif
 #define GV_HOOK GV_INLINE  // declaration of a hook
 #define GV_FRIEND friend void  // a hook that may use private members
 #define GV_UNROLL

@@ -22,3 +22,4 @@
 #endif
 #include "target/host_ops.h"
 #endif
+#include "target/debug.h"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gymnasium.vector import AutoresetMode
 
+from gpu_vecenv.backend.build_kind import build_kind
 from gpu_vecenv.backend.programs import Call
 from gpu_vecenv.spec.struct import is_single
 from gpu_vecenv.train.fused.act import FusedActor
@@ -37,7 +38,9 @@ def whole_rollout(
         states: its states, if it has one.
     """
     fits = is_single(env.env_spec) and env.autoreset_mode is AutoresetMode.SAME_STEP and not fused.sizes.split
-    return FusedRollout(env, rollout, fused, states) if fits else None
+    if not fits or build_kind().debug:  # programs have no debug build, in which hooks print and indices are checked
+        return None
+    return FusedRollout(env, rollout, fused, states)
 
 
 class FusedRollout:
