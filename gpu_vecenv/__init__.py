@@ -39,6 +39,8 @@ _PUBLIC = {
     "vector.wrappers.normalize": ("NormalizeObservation", "NormalizeReward"),
     "vector.worlds.reset_pool": ("join_states",),
     "vector.wrappers.role_rows": ("RoleRows",),
+    "vector.env.recording": ("Recording", "read_recording"),
+    "vector.env.verify": ("Verified", "verify"),
     "vector.env.single_env": ("SingleEnv",),
     "vector.wrappers.stats": ("EpisodeStatistics",),
     "vector.wrappers.transform": ("ClipAction", "ClipReward", "TransformObservation", "TransformReward"),
@@ -77,8 +79,12 @@ if TYPE_CHECKING:
     from gpu_vecenv.vector.env.graph import capture_steps as capture_steps
     from gpu_vecenv.vector.env.make import make_vec as make_vec
     from gpu_vecenv.vector.env.masks import sample_mask as sample_mask
+    from gpu_vecenv.vector.env.recording import Recording as Recording
+    from gpu_vecenv.vector.env.recording import read_recording as read_recording
     from gpu_vecenv.vector.env.single_env import SingleEnv as SingleEnv
     from gpu_vecenv.vector.env.vector_env import GpuVectorEnv as GpuVectorEnv
+    from gpu_vecenv.vector.env.verify import Verified as Verified
+    from gpu_vecenv.vector.env.verify import verify as verify
     from gpu_vecenv.vector.outputs.join_shared import whole_obs as whole_obs
     from gpu_vecenv.vector.worlds.reset_pool import join_states as join_states
     from gpu_vecenv.vector.wrappers.normalize import NormalizeObservation as NormalizeObservation
