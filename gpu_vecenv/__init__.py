@@ -40,6 +40,7 @@ _PUBLIC = {
     "vector.worlds.reset_pool": ("join_states",),
     "vector.wrappers.role_rows": ("RoleRows",),
     "vector.env.recording": ("Recording", "read_recording"),
+    "vector.env.replay": ("replay",),
     "vector.env.verify": ("Verified", "verify"),
     "vector.env.single_env": ("SingleEnv",),
     "vector.wrappers.stats": ("EpisodeStatistics",),
@@ -81,6 +82,7 @@ if TYPE_CHECKING:
     from gpu_vecenv.vector.env.masks import sample_mask as sample_mask
     from gpu_vecenv.vector.env.recording import Recording as Recording
     from gpu_vecenv.vector.env.recording import read_recording as read_recording
+    from gpu_vecenv.vector.env.replay import replay as replay
     from gpu_vecenv.vector.env.single_env import SingleEnv as SingleEnv
     from gpu_vecenv.vector.env.vector_env import GpuVectorEnv as GpuVectorEnv
     from gpu_vecenv.vector.env.verify import Verified as Verified

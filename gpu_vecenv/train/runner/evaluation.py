@@ -135,9 +135,9 @@ def evaluate(
             ``seeds``, the number of times that all worlds are played, with the seeds ``seed``, ``seed + 1`` and so on, 1 by
             default; ``record``, a file ``.npz`` for seeds, actions and returns, which ``gpu_vecenv.verify()`` plays again to the
             same bits on any device; and config fields to change: ``seed``, ``device``, ``threads``, ``env_kwargs``, ``env_id``,
-            ``network``, ``policies``, or ``load_policies``, whose files replace policies of the checkpoint. Others would change nothing and
-            are refused. The default of ``device`` is ``auto``, not the device of the run; the default of ``seed`` is derived from
-            that of the run, so that evaluations do not repeat the worlds of the training.
+            ``network``, ``policies``, or ``load_policies``, whose files replace policies of the checkpoint. Others would change
+            nothing and are refused. The default of ``device`` is ``auto``, not the device of the run; the default of ``seed`` is
+            derived from that of the run, so that evaluations do not repeat the worlds of the training.
 
     Raises:
         CheckpointError: a checkpoint is unusable.

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from gpu_vecenv.spec.validation import Array
@@ -15,7 +14,7 @@ from gpu_vecenv.train.config.checks import Check
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.runner.measure import Tally
 from gpu_vecenv.train.storage.wrapped_env import as_wrapped
-from gpu_vecenv.vector.env.recording import Part, Recording
+from gpu_vecenv.vector.env.recording import Part, Recording, device_name
 from gpu_vecenv.vector.env.stepping import by_world
 
 if TYPE_CHECKING:
@@ -53,14 +52,9 @@ def write_evaluation(path: str | Path, env_id: str, env: GpuVectorEnv, tallies: 
     recording.write(path)
 
 
-def device_name(device: str) -> str:
-    """Return a device with the name of its GPU."""
-    return f"{device} ({torch.cuda.get_device_name(device)})" if device.startswith("cuda") else device
-
-
 def _part(env: GpuVectorEnv, tally: Tally, seed: int) -> Part:
     def worlds(rows: Tensor) -> np.ndarray:
-        values: np.ndarray = by_world(rows.cpu().numpy(), env.layout, env.num_worlds)
+        values: np.ndarray = by_world(rows.cpu().numpy(), env.role_counts, env.num_worlds)
         return values
 
     length = worlds(tally.length)[:, 0].astype(np.int32)
@@ -88,5 +82,5 @@ def actions_by_world(env: GpuVectorEnv, number: int, rows: Array) -> np.ndarray:
     values = np.asarray(rows).astype(group.action_dtype)
     if env.layout.by_role:
         return values.reshape(len(values), env.num_worlds, group.count, *values.shape[2:])
-    moved: np.ndarray = by_world(np.moveaxis(values, 1, -1), env.layout, env.num_worlds)
+    moved: np.ndarray = by_world(np.moveaxis(values, 1, -1), env.role_counts, env.num_worlds)
     return np.ascontiguousarray(np.moveaxis(moved, (-2, -1), (1, 2)))

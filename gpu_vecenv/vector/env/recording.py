@@ -28,7 +28,7 @@ FORMAT, VERSION = "gpu_vecenv steps", 1
 
 ABOUT = {
     "format": str, "version": int, "kind": str, "env_id": str, "params": dict, "env_version": dict, "num_worlds": int,
-    "package": str, "device": str, "note": str,
+    "autoreset_mode": str, "package": str, "device": str, "note": str,
 }  # fmt: skip
 """Names in the member ``about`` and the types of their values."""
 
@@ -69,6 +69,8 @@ class Recording:
     parts: tuple[Part, ...]
     device: str
     """The device that made the steps, such as ``cuda:0 (NVIDIA H100 80GB HBM3)``."""
+    autoreset_mode: str = "same_step"
+    """Mode of autoreset by its name in lower case."""
     note: str = ""
     """Why a world was written."""
     package: str = __version__
@@ -98,8 +100,8 @@ class Recording:
         path = Path(path)
         about = {
             "format": FORMAT, "version": VERSION, "kind": self.kind, "env_id": self.env_id, "params": _jsonable(self.params),
-            "env_version": dict(self.env_version), "num_worlds": self.num_worlds, "package": self.package, "device": self.device,
-            "note": self.note,
+            "env_version": dict(self.env_version), "num_worlds": self.num_worlds, "autoreset_mode": self.autoreset_mode,
+            "package": self.package, "device": self.device, "note": self.note,
         }  # fmt: skip
         arrays: dict[str, np.ndarray] = {"about": np.array(json.dumps(about))}
         for number, part in enumerate(self.parts):
@@ -194,6 +196,15 @@ def _jsonable(params: Params) -> dict[str, Any]:
             raise RecordingError(f"expected parameters that a file can hold, got {name} = {abbreviated(value)}") from error
     whole: dict[str, Any] = json.loads(json.dumps(dict(params), default=plain))
     return whole
+
+
+def device_name(device: str) -> str:
+    """Return a device with the name of its GPU."""
+    if not device.startswith("cuda"):
+        return device
+    import torch
+
+    return f"{device} ({torch.cuda.get_device_name(device)})"
 
 
 def _hashes(version: Mapping[str, str], parts: list[str]) -> str:

@@ -8,11 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpu_vecenv.errors import ActionError, ArrayTypeError, ParameterError, RecordingError, ShapeError
-from gpu_vecenv.spec.layout import Layout
 from gpu_vecenv.spec.roles import Group
 from gpu_vecenv.vector.env.recording import Part
 
-OPTIONS = {"view": "worlds", "array": "numpy", "autoreset_mode": "same_step", "copy": True}
+OPTIONS = {"view": "worlds", "array": "numpy", "copy": True}
 """Options of envs that recorded steps are made with."""
 
 
@@ -111,10 +110,10 @@ def named(name: str, tree: Any) -> Iterator[tuple[str, np.ndarray]]:
         yield name, tree
 
 
-def by_world(rows: Any, layout: Layout, num_worlds: int) -> Any:
+def by_world(rows: Any, role_counts: Mapping[str, int], num_worlds: int) -> Any:
     """Return values of rows, ``(..., R)``, by world, ``(..., N, A)``: rows are ordered by role, then world, then agent."""
     parts, first = [], 0
-    for count in layout.role_counts.values():
+    for count in role_counts.values():
         part = rows[..., first : first + num_worlds * count]
         parts.append(np.asarray(part).reshape(*rows.shape[:-1], num_worlds, count))
         first += num_worlds * count

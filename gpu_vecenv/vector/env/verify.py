@@ -81,7 +81,13 @@ def recorded_env(recording: Recording, device: str, env_spec: EnvSpec | None = N
     Raises:
         RecordingError: no such env is registered here, or it has changed.
     """
-    options = {**OPTIONS, "num_worlds": recording.num_worlds, "device": device, **recording.params}
+    options = {
+        **OPTIONS,
+        "autoreset_mode": recording.autoreset_mode,
+        "num_worlds": recording.num_worlds,
+        "device": device,
+        **recording.params,
+    }
     if env_spec is not None:
         env = GpuVectorEnv(env_spec, **options)
     else:
