@@ -50,10 +50,14 @@ _PUBLIC = {
 }  # fmt: skip
 """Public names by the module that defines them."""
 
+_SUBMODULES = ("reference",)
+"""Public modules."""
+
 _MODULES = {name: f"gpu_vecenv.{module}" for module, names in _PUBLIC.items() for name in names}
-__all__ = sorted(_MODULES)
+__all__ = sorted([*_MODULES, *_SUBMODULES])
 
 if TYPE_CHECKING:
+    from gpu_vecenv import reference as reference
     from gpu_vecenv.render.notebook import show as show
     from gpu_vecenv.render.side_by_side import side_by_side as side_by_side
     from gpu_vecenv.render.video import write_video as write_video
@@ -101,6 +105,8 @@ if TYPE_CHECKING:
 
 def __getattr__(name: str) -> Any:
     """Import a public name at its first use."""
+    if name in _SUBMODULES:
+        return importlib.import_module(f"gpu_vecenv.{name}")
     if name not in _MODULES:
         raise AttributeError(f"module 'gpu_vecenv' has no attribute {name!r}")
     return getattr(importlib.import_module(_MODULES[name]), name)
