@@ -104,6 +104,10 @@ def _check_env(spec: EnvSpec) -> None:
     env = spec.name
     for name in ("observation", "action", "lanes", "registers"):
         _require_function(f"{env}: {name}", getattr(spec, name), or_none=True)
+    holds = spec.work is None or callable(spec.work) or isinstance(spec.work, str) and spec.work in spec.sizes
+    sizes = f"the name of a size ({', '.join(map(str, spec.sizes)) or 'there is none'}), a function of the parameters or None"
+    require_part(holds, f"{env}: work", sizes, spec.work)
+    require_part(spec.work is None or spec.lanes is None, f"{env}: work", "left out where lanes requests lanes", spec.work)
     holds = spec.scratch is None or callable(spec.scratch) or isinstance(spec.scratch, tuple)
     require_part(holds, f"{env}: scratch", "a tuple of Scratch, a function of the parameters or None", spec.scratch)
     _require_function(f"{env}: check", spec.check)

@@ -78,7 +78,11 @@ class EnvSpec:
     """Numbers of each episode, given as ``info["episode"]`` when it ends."""
     lanes: Callable[[Params], int] | None = None
     """Lanes requested for a team on CUDA, 1 to 1024, for worlds with more work than one lane for each agent; None for one an
-    agent.
+    agent. ``work`` takes its place where a size tells the number.
+    """
+    work: str | Callable[[Params], int] | None = None
+    """Size that a team on CUDA follows in place of the number of agents: the name of one of ``sizes``, or a function, such as one
+    that returns the cells of a grid. A team has a lane for each of up to 256; results do not depend on it. None for the agents.
     """
     registers: Callable[[Params], int] | None = None
     """Most registers of a thread on CUDA, 32 to 255, in the env's steps and rollouts. More registers spill less to memory; with

@@ -76,7 +76,9 @@ def test_small_indices_have_the_counter_of_the_paper():
     assert gpu_vecenv.reference.draw is draw
 
 
-@pytest.mark.parametrize("changed", [{"seed": -1}, {"seed": 2**64}, {"purpose": 0xFAFE}, {"agent": -1}, {"agent": 0.5}, {"step": -1}])
+@pytest.mark.parametrize(
+    "changed", [{"seed": -1}, {"seed": 2**64}, {"purpose": 0xFAFE}, {"agent": -1}, {"agent": 0.5}, {"step": -1}]
+)
 def test_arguments_out_of_range_are_refused(changed):
     with pytest.raises(ParameterError, match=f"draw: {next(iter(changed))} must"):
         draw(**{"seed": 1, "world_id": 0, "episode": 0, "step": 0, "purpose": 0, **changed})
