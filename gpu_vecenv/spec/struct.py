@@ -72,8 +72,8 @@ MAX_REGISTER_ENTRIES = 64
 def is_single(spec: EnvSpec) -> bool:
     """Return True if a world has one agent that never leaves and a short state of fixed size.
 
-    It also has no arrays by role, workspaces, masks, flags of effect, ``lanes`` or ``work``. Kernels then see ``GV_SINGLE``, and a
-    lane holds a world in variables, with its metrics.
+    It also has no arrays by role, workspaces, masks, flags of effect, ``lanes`` or ``work``. Kernels then see ``GV_SINGLE``, and
+    a lane holds a world in variables, with its metrics.
     """
     if spec.alive is not None or [role.count for role in spec.roles] != [1] or spec.workspaces:
         return False
