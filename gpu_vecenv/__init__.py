@@ -22,6 +22,7 @@ from gpu_vecenv.registration import register_envs  # noqa: E402
 register_envs()
 
 _PUBLIC = {
+    "errors": ("DifferenceError", "NonFiniteError", "RecordingError"),
     "render.notebook": ("show",),
     "render.side_by_side": ("side_by_side",),
     "render.video": ("write_video",),
@@ -58,6 +59,9 @@ __all__ = sorted([*_MODULES, *_SUBMODULES])
 
 if TYPE_CHECKING:
     from gpu_vecenv import reference as reference
+    from gpu_vecenv.errors import DifferenceError as DifferenceError
+    from gpu_vecenv.errors import NonFiniteError as NonFiniteError
+    from gpu_vecenv.errors import RecordingError as RecordingError
     from gpu_vecenv.render.notebook import show as show
     from gpu_vecenv.render.side_by_side import side_by_side as side_by_side
     from gpu_vecenv.render.video import write_video as write_video

@@ -253,7 +253,7 @@ _Declared = TypeVar("_Declared")
 
 
 def checked_keywords(cls: type[_Declared]) -> type[_Declared]:
-    """Let the constructor of a declaration raise SpecError, with all names, for a field that is unknown, missing or twice given."""
+    """Let the constructor of a declaration raise SpecError, with all names, for a field that is unknown, missing or doubled."""
     construct: Callable[..., None] = cls.__init__
     signature = inspect.signature(construct)
     known = [name for name in signature.parameters if name != "self"]

@@ -199,9 +199,9 @@ def test_a_limit_of_the_process_counts_as_its_memory(monkeypatch):
 
 
 MISNAMED = [
-    (lambda: dataclasses.replace(SPEC, lane=3), r"EnvSpec has no field 'lane'. Did you mean 'lanes'\? It has: name, kernel, roles"),
-    (lambda: type(SPEC)("X-v0", SPEC.kernel), "EnvSpec: missing a required argument: 'roles'. Its fields are, in their order: name"),
-    (lambda: Field("x", "float32", (), "x", bounds=1), "Field has no field 'bounds'. .*It has: name, dtype, shape, doc, unit, low"),
+    (lambda: dataclasses.replace(SPEC, lane=3), r"EnvSpec has no field 'lane'. Did you mean 'lanes'\? It has: name, kernel"),
+    (lambda: type(SPEC)("X-v0", SPEC.kernel), "EnvSpec: missing a required argument: 'roles'. Its fields are, in their order"),
+    (lambda: Field("x", "float32", (), "x", bounds=1), "Field has no field 'bounds'. .*It has: name, dtype, shape, doc"),
     (lambda: Param("x", 1.0), "Param: missing a required argument: 'dtype'"),
     (lambda: Role("a", 1, mask=(0,)), "Role has no field 'mask'. Did you mean 'masked'"),
     (lambda: Metric("x", "sum", "x", name="y"), "Metric: multiple values for argument 'name'"),

@@ -14,8 +14,8 @@ INTERNAL = {
     "GvWorld": {"GvWorld"},
     "GvDrawn": set(),
     "GvAgentAction": {"given_index", "given_value", "checked_index", "checked_value"},
-    "GvAgents": {"at", "of_lane", "begin", "end", "row_of", "rows_in_memory", "is_gathered", "rows_gathered", "copy_out", "in_row",
-                 "num_entries", "num_choices"},  # fmt: skip
+    "GvAgents": {"at", "of_lane", "begin", "end", "row_of", "rows_in_memory", "is_gathered", "rows_gathered", "copy_out",
+                 "in_row", "num_entries", "num_choices"},  # fmt: skip
 }
 """Methods that the package calls, and sizes like another one on the page."""
 

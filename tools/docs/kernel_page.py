@@ -1,4 +1,4 @@
-"""Writes ``docs/api/kernel.md`` from the kernels' headers and ``kernel_examples.toml``; ``--check`` only says if it is out of date."""
+"""Writes ``docs/api/kernel.md`` from kernels' headers and ``kernel_examples.toml``; ``--check`` only says if it is out of date."""
 
 from __future__ import annotations
 
