@@ -22,6 +22,7 @@ from gpu_vecenv.registration import register_envs  # noqa: E402
 register_envs()
 
 _PUBLIC = {
+    "errors": ("DifferenceError", "NonFiniteError", "RecordingError"),
     "render.notebook": ("show",),
     "render.side_by_side": ("side_by_side",),
     "render.video": ("write_video",),
@@ -39,6 +40,9 @@ _PUBLIC = {
     "vector.wrappers.normalize": ("NormalizeObservation", "NormalizeReward"),
     "vector.worlds.reset_pool": ("join_states",),
     "vector.wrappers.role_rows": ("RoleRows",),
+    "vector.env.recording": ("Recording", "read_recording"),
+    "vector.env.replay": ("replay",),
+    "vector.env.verify": ("Verified", "verify"),
     "vector.env.single_env": ("SingleEnv",),
     "vector.wrappers.stats": ("EpisodeStatistics",),
     "vector.wrappers.transform": ("ClipAction", "ClipReward", "TransformObservation", "TransformReward"),
@@ -47,10 +51,17 @@ _PUBLIC = {
 }  # fmt: skip
 """Public names by the module that defines them."""
 
+_SUBMODULES = ("reference",)
+"""Public modules."""
+
 _MODULES = {name: f"gpu_vecenv.{module}" for module, names in _PUBLIC.items() for name in names}
-__all__ = sorted(_MODULES)
+__all__ = sorted([*_MODULES, *_SUBMODULES])
 
 if TYPE_CHECKING:
+    from gpu_vecenv import reference as reference
+    from gpu_vecenv.errors import DifferenceError as DifferenceError
+    from gpu_vecenv.errors import NonFiniteError as NonFiniteError
+    from gpu_vecenv.errors import RecordingError as RecordingError
     from gpu_vecenv.render.notebook import show as show
     from gpu_vecenv.render.side_by_side import side_by_side as side_by_side
     from gpu_vecenv.render.video import write_video as write_video
@@ -77,8 +88,13 @@ if TYPE_CHECKING:
     from gpu_vecenv.vector.env.graph import capture_steps as capture_steps
     from gpu_vecenv.vector.env.make import make_vec as make_vec
     from gpu_vecenv.vector.env.masks import sample_mask as sample_mask
+    from gpu_vecenv.vector.env.recording import Recording as Recording
+    from gpu_vecenv.vector.env.recording import read_recording as read_recording
+    from gpu_vecenv.vector.env.replay import replay as replay
     from gpu_vecenv.vector.env.single_env import SingleEnv as SingleEnv
     from gpu_vecenv.vector.env.vector_env import GpuVectorEnv as GpuVectorEnv
+    from gpu_vecenv.vector.env.verify import Verified as Verified
+    from gpu_vecenv.vector.env.verify import verify as verify
     from gpu_vecenv.vector.outputs.join_shared import whole_obs as whole_obs
     from gpu_vecenv.vector.worlds.reset_pool import join_states as join_states
     from gpu_vecenv.vector.wrappers.normalize import NormalizeObservation as NormalizeObservation
@@ -93,6 +109,8 @@ if TYPE_CHECKING:
 
 def __getattr__(name: str) -> Any:
     """Import a public name at its first use."""
+    if name in _SUBMODULES:
+        return importlib.import_module(f"gpu_vecenv.{name}")
     if name not in _MODULES:
         raise AttributeError(f"module 'gpu_vecenv' has no attribute {name!r}")
     return getattr(importlib.import_module(_MODULES[name]), name)

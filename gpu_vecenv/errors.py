@@ -65,6 +65,24 @@ class HookFault(GpuVecenvError, RuntimeError):
     """
 
 
+class NonFiniteError(GpuVecenvError, ArithmeticError):
+    """A number became infinite or NaN; the message names role or policy, world, agent and step as far as they are known.
+
+    Attributes:
+        file: the file with the world before it, for ``gpu-vecenv replay``; None without one.
+    """
+
+    file: str | None = None
+
+
+class RecordingError(GpuVecenvError, ValueError):
+    """A file of recorded steps is missing, damaged, of another kind or version, or of an env that has changed since."""
+
+
+class DifferenceError(GpuVecenvError, ArithmeticError):
+    """Steps that were made again gave other numbers than recorded; the message names the first of them."""
+
+
 class ClosedError(GpuVecenvError, RuntimeError):
     """The env was used after ``close()``."""
 

@@ -40,15 +40,15 @@ class Blocks(NamedTuple):
         return -(-num_worlds // teams), self.lanes * teams
 
 
-def blocks_of(num_agents: int, module: int, requested: int = 1, registers: int | None = None) -> Blocks:
+def blocks_of(work: int, module: int, requested: int = 1, registers: int | None = None) -> Blocks:
     """Return the blocks of a module. Worlds of up to 32 lanes share a block; a larger world has its own.
 
-    A world has a lane for each agent, up to 256, or the lanes that its spec requests if they are more. In worlds of more than 256
-    agents a lane has several agents. ``GPU_VECENV_BLOCK_SIZE`` sets the threads of a block. The limit is 256 if worlds of 2 to 32
-    lanes share the block, because they also share its shared memory.
+    A world has a lane for each element of its work, which are its agents if its spec names nothing else, up to 256, or the lanes
+    that its spec requests if they are more. With more than 256 elements a lane has several. ``GPU_VECENV_BLOCK_SIZE`` sets the
+    threads of a block. The limit is 256 if worlds of 2 to 32 lanes share the block, because they also share its shared memory.
 
     Args:
-        num_agents: agents in a world.
+        work: elements that lanes share, ``Layout.work``.
         module: index into ``MODULES``.
         requested: lanes that the spec requests for a world.
         registers: most registers of a thread that the spec requests. Rollouts of single-agent worlds then have blocks of which a
@@ -60,7 +60,7 @@ def blocks_of(num_agents: int, module: int, requested: int = 1, registers: int |
     block_size = os.environ.get("GPU_VECENV_BLOCK_SIZE")
     if block_size is not None and block_size not in SIZES:
         raise ParameterError(f"GPU_VECENV_BLOCK_SIZE must be a power of two from 32 to 1024, got {block_size!r}.")
-    lanes = max(num_agents, requested)
+    lanes = max(work, requested)
     if lanes == 1:
         rollouts = "gv_rollout" in MODULES[module]
         most = ROLLOUT_BLOCK if registers is None else min(ROLLOUT_BLOCK, MULTIPROCESSOR // registers // 32 * 32)

@@ -28,7 +28,7 @@ default."""
 
 def module_blocks(layout: Layout, module: int) -> Blocks:
     """Return the blocks of one of ``layout.MODULES``."""
-    blocks = blocks_of(layout.num_agents, module, layout.requested_lanes, layout.requested_registers)
+    blocks = blocks_of(layout.work, module, layout.requested_lanes, layout.requested_registers)
     return with_scratch(blocks, layout.requested_scratch)
 
 

@@ -31,6 +31,7 @@ def eval_run(
     env: Annotated[Settings, help_option("as in training", "KEY=VALUE ...")] = (),
     max_steps: Annotated[int | None, help_option("10,000, or the env's time limit if it is longer", "INT")] = None,
     json: Annotated[tuple[str, ...] | None, help_option("text", "[FILE]")] = None,
+    record: Annotated[Path | None, help_option("none", "FILE")] = None,
     threads: Annotated[int | None, help_option("the run's", "INT")] = None,
     modules: Annotated[Settings, help_option("none", "MODULE ...")] = (),
 ) -> None:
@@ -51,6 +52,7 @@ def eval_run(
         env: parameters of the env that differ from those of the run.
         max_steps: most steps of an episode; longer ones end the command with an error.
         json: write the results as JSON, with the returns of each episode, to a file, or without a name to standard output.
+        record: file .npz for seeds, actions and returns, which gpu-vecenv verify plays again to the same bits on any device.
         threads: CPU threads of torch.
         modules: modules that register the run's env and networks, to import first; a checkpoint alone imports none.
     """
@@ -59,7 +61,10 @@ def eval_run(
     file = _json_file(json)
     target, policy_map, changes = who_plays(run, policy, env, threads, device)
     changes["seed"] = seed
-    result = evaluate(target, episodes, policy_map, deterministic, progress=True, max_steps=max_steps, seeds=seeds, **changes)
+    played = {**changes, "seeds": seeds, **({} if record is None else {"record": record})}
+    result = evaluate(target, episodes, policy_map, deterministic, progress=True, max_steps=max_steps, **played)
+    if record is not None:
+        print(f"record: {record}, {record.stat().st_size:,} bytes; gpu-vecenv verify {record} plays it again")
     if file is None:
         print("\n".join(_lines(result)))
         return

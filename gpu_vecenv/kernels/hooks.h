@@ -27,10 +27,11 @@ GV_FN void env_observe(const GvArgs& a, const GvTeam& team, GvObs obs);
 // ---- random numbers -------------------------------------------------------------------------------------------
 
 // Draws four random words for this world, episode and step. Purposes (0, 1, ...) keep the draws of one env apart; purposes from
-// 0xFAFE to 0xFFFF are not an env's (lib/purposes.h).
+// 0xFAFE to 0xFFFF are not an env's (lib/purposes.h). The agent may be any index, such as that of a cell.
 GV_INLINE GvDraw gv_draw(const GvArgs& a, const GvTeam& team, gv_u32 purpose, gv_u32 agent) {
     const gv_i32 w = team.world;
-    return gv_philox(a.seed[w], (gv_u32)a.world_id[w], (gv_u32)a.episode[w], (gv_u32)a.t[w], purpose << 16 | agent);
+    const gv_u64 key = gv_agent_key(a.seed[w], agent);
+    return gv_philox(key, (gv_u32)a.world_id[w], (gv_u32)a.episode[w], (gv_u32)a.t[w], purpose << 16 | (agent & 0xffffu));
 }
 
 // ---- ends -----------------------------------------------------------------------------------------------------

@@ -385,8 +385,8 @@ class InterpretedWorld(World):
 
     def draw(self, purpose: Any, agent: Any = 0) -> InterpretedDraw:
         """Draw four words."""
-        if not 0 <= agent < 65536:
-            raise ValueError(f"draw({purpose}, {agent}): expected an agent from 0 to 65535")
+        if agent < 0:
+            raise ValueError(f"draw({purpose}, {agent}): expected an agent from 0 on")
         words = (ctypes.c_uint32 * 4)()
         self.place.call("draw", None, ctypes.c_uint32(int(purpose)), ctypes.c_uint32(int(agent)), words)
         return InterpretedDraw(list(words))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -84,6 +84,11 @@ def check_declarations(spec: EnvSpec) -> None:
     _check_reset_options(spec)
 
 
+def _listed(names: Iterable[Any]) -> str:
+    """Return names that a part may have, for messages."""
+    return ", ".join(map(str, names)) or "there is none"
+
+
 def _require_one_of(where: str, value: Any, allowed: tuple[str | None, ...]) -> None:
     holds = value is None and None in allowed or isinstance(value, str) and value in allowed
     require_part(holds, where, f"one of {', '.join(map(str, allowed))}", value)
@@ -104,6 +109,10 @@ def _check_env(spec: EnvSpec) -> None:
     env = spec.name
     for name in ("observation", "action", "lanes", "registers"):
         _require_function(f"{env}: {name}", getattr(spec, name), or_none=True)
+    holds = spec.work is None or callable(spec.work) or isinstance(spec.work, str) and spec.work in spec.sizes
+    sizes = f"the name of a size ({_listed(spec.sizes)}), a function of the parameters or None"
+    require_part(holds, f"{env}: work", sizes, spec.work)
+    require_part(spec.work is None or spec.lanes is None, f"{env}: work", "left out where lanes requests lanes", spec.work)
     holds = spec.scratch is None or callable(spec.scratch) or isinstance(spec.scratch, tuple)
     require_part(holds, f"{env}: scratch", "a tuple of Scratch, a function of the parameters or None", spec.scratch)
     _require_function(f"{env}: check", spec.check)
@@ -155,7 +164,7 @@ def _check_roles(spec: EnvSpec) -> None:
     for role in spec.roles:
         where = f"{env}: role {role.name!r}"
         if isinstance(role.count, str):
-            expected = "the name of an int32 parameter that all worlds share, or an integer"
+            expected = f"the name of an int32 parameter that all worlds share ({_listed(counts)}), or an integer"
             require_part(role.count in counts, f"{where}: count", expected, role.count)
         else:
             require_part(_is_whole(role.count), f"{where}: count", "an integer or the name of a parameter", role.count)
@@ -173,7 +182,8 @@ def _check_roles(spec: EnvSpec) -> None:
         raise SpecError(f"{env}: roles without spaces of their own must have the same masked entries and effects.")
     if spec.reward_role is not None:
         holds = isinstance(spec.reward_role, str) and spec.reward_role in [role.name for role in spec.roles]
-        require_part(holds, f"{env}: reward_role", "one of the roles", spec.reward_role)
+        names = ", ".join(role.name for role in spec.roles)
+        require_part(holds, f"{env}: reward_role", f"one of the roles ({names})", spec.reward_role)
     for role in spec.groups:
         if role.observation is None or role.action is None:
             raise SpecError(f"{env}: {role.name or 'the env'} needs an observation and an action space.")
@@ -213,7 +223,8 @@ def _check_sizes(spec: EnvSpec) -> None:
     require_part(len({*spec.sizes}) == len(spec.sizes), f"{spec.name}: sizes", "different", spec.sizes)
     known = [param.name for param in spec.params if param.dtype in ("int32", "bool") and not param.per_world]
     for name in spec.sizes:
-        require_part(name in known, f"{spec.name}: sizes", "names of int32 or bool parameters that all worlds share", name)
+        expected = f"names of int32 or bool parameters that all worlds share ({_listed(known)})"
+        require_part(name in known, f"{spec.name}: sizes", expected, name)
 
 
 def _check_alive(spec: EnvSpec) -> None:
@@ -222,7 +233,7 @@ def _check_alive(spec: EnvSpec) -> None:
         return
     fields = {field.name: field for field in spec.state}
     holds = isinstance(spec.alive, str) and spec.alive in fields
-    require_part(holds, f"{spec.name}: alive", f"the name of a state field ({', '.join(fields) or 'there is none'})", spec.alive)
+    require_part(holds, f"{spec.name}: alive", f"the name of a state field ({_listed(fields)})", spec.alive)
     dtype = fields[spec.alive].dtype
     _require_one_of(f"{spec.name}: alive: dtype of the state field {spec.alive!r}", dtype, ALIVE_DTYPES)
 

@@ -19,9 +19,10 @@ from gpu_vecenv.spec.fields import Constant, Field, Metric, ResetOption, Scratch
 from gpu_vecenv.spec.params import Param, Params, convert, require_one_length
 from gpu_vecenv.spec.reference import reduce_spec
 from gpu_vecenv.spec.roles import Role
-from gpu_vecenv.spec.validation import lists_as_tuples, require_part
+from gpu_vecenv.spec.validation import checked_keywords, lists_as_tuples, require_part
 
 
+@checked_keywords
 @dataclass(frozen=True)
 class EnvSpec:
     """Description of an env: everything except its kernel.
@@ -29,77 +30,74 @@ class EnvSpec:
     Fields that are tuples also take lists. Functions take the resolved parameters. Their results are checked when an env is made.
     A GpuVecenvError that they raise reaches the caller as it is; any other error is the cause of a SpecError.
 
+    Args:
+        name: name of the env in messages, such as its id: printable text of one line.
+        kernel: the file with the hooks: a ``.cu`` file in C++, or a ``.py`` file in Python, see ``gpu_vecenv.pyhooks``.
+        roles: at least one role. Agents are numbered role by role, in this order.
+        params: parameters, which callers give as keywords.
+        state: state fields, in the order in which ``get_state()`` returns them.
+        observation: observation space of an agent, a ``Box`` of float32; None if every role has its own.
+        action: action space of an agent; None if every role has its own. A ``Discrete`` or ``MultiDiscrete`` with indices
+            from 0 on, or a ``Box`` of float32 or float64.
+        sizes: names of parameters that set lengths of loops, branches or shapes of state fields: compile-time constants on
+            CUDA. They are int32 or bool, and not by world.
+        constants: numbers that kernels read, computed from the parameters.
+        tables: read-only arrays that kernels index, the same for all worlds.
+        workspaces: memory of a world that makes kernels faster and is not state.
+        scratch: arrays in scratch of a team, together at most ``MAX_SCRATCH`` floats of ``spec/layout.py``. On the host a
+            team has more. Hooks that take ``(a, team)`` have a function instead, which returns a number of floats; they find
+            it in ``GV_SCRATCH``.
+        reset_options: floats that ``reset(options=...)`` sets.
+        alive: name of the state field that is not 0 for agents in the game; None if no agent leaves it. It holds integers of
+            at most 32 bits, or uint64, and has the shape ``("num_agents",)``.
+        check: function that raises ParameterError if parameters contradict each other, and returns None.
+        reward_role: role whose mean agent reward is the reward of a world; None for the mean over all agents.
+        metrics: numbers of each episode, given as ``info["episode"]`` when it ends.
+        lanes: lanes requested for a team on CUDA, 1 to 1024, for worlds with more work than one lane for each agent; None for
+            one an agent. ``work`` takes its place where a size tells the number.
+        work: size that a team on CUDA follows in place of the number of agents: the name of one of ``sizes``, or a function,
+            such as one that returns the cells of a grid. A team has a lane for each of up to 256; results do not depend on
+            it. None for the agents.
+        registers: most registers of a thread on CUDA, 32 to 255, in the env's steps and rollouts. More registers spill less
+            to memory; with fewer, a multiprocessor has more worlds in flight. The threads of a block share 65,536, so 1,024
+            threads have at most 64 each. None for 56 in blocks of up to 128 threads and 80 in larger ones; a kernel that
+            spills more than 32 bytes with 56 gets 64 or 80, the smaller one with which it does not spill, or spills least.
+        rewards: reward terms for the docs: name and description.
+        feature_names: function that returns a name for each feature of an observation, such as ``"apples ahead"``, for
+            messages of checks; by role, without shared parts, if roles have spaces of their own. None for numbers alone.
+        limit_is_rule: true if the time limit is a rule of the game that agents can observe, as in Tag; its end is then as
+            final as any other. False if the limit only cuts episodes of a task that would go on, as in CartPole. Trainers
+            then add the value of the final observation.
+
     Raises:
-        SpecError: a part of the wrong type, a name that kernels or keywords cannot have, a name that is used twice or names
-            nothing, bounds that exclude all numbers; a role without spaces; roles that share spaces and have different masks.
+        SpecError: a field that is unknown or missing, a part of the wrong type, a name that kernels or keywords cannot have, a
+            name that is used twice or names nothing, bounds that exclude all numbers; a role without spaces; roles that share
+            spaces and have different masks.
     """
 
     name: str
-    """Name of the env in messages, such as its id: printable text of one line."""
     kernel: Path
-    """The file with the hooks: a ``.cu`` file in C++, or a ``.py`` file in Python, see ``gpu_vecenv.pyhooks``."""
     roles: tuple[Role, ...]
-    """At least one role. Agents are numbered role by role, in this order."""
     params: tuple[Param, ...]
-    """Parameters, which callers give as keywords."""
     state: tuple[Field, ...]
-    """State fields, in the order in which ``get_state()`` returns them."""
     observation: Callable[[Params], Box] | None = None
-    """Observation space of an agent, a ``Box`` of float32; None if every role has its own."""
     action: Callable[[Params], Space] | None = None
-    """Action space of an agent; None if every role has its own.
-
-    A ``Discrete`` or ``MultiDiscrete`` with indices from 0 on, or a ``Box`` of float32 or float64.
-    """
     sizes: tuple[str, ...] = ()
-    """Names of parameters that set lengths of loops, branches or shapes of state fields: compile-time constants on CUDA.
-
-    They are int32 or bool, and not by world.
-    """
     constants: tuple[Constant, ...] = ()
     tables: tuple[Table, ...] = ()
     workspaces: tuple[Workspace, ...] = ()
     scratch: tuple[Scratch, ...] | Callable[[Params], int] | None = None
-    """Arrays in scratch of a team, together at most ``MAX_SCRATCH`` floats of ``spec/layout.py``. On the host a team has more.
-
-    Hooks that take ``(a, team)`` have a function instead, which returns a number of floats; they find it in ``GV_SCRATCH``.
-    """
     reset_options: tuple[ResetOption, ...] = ()
     alive: str | None = None
-    """Name of the state field that is not 0 for agents in the game; None if no agent leaves it.
-
-    It holds integers of at most 32 bits, or uint64, and has the shape ``("num_agents",)``.
-    """
     check: Callable[[Params], None] = lambda params: None
-    """Function that raises ParameterError if parameters contradict each other, and returns None."""
     reward_role: str | None = None
-    """Role whose mean agent reward is the reward of a world; None for the mean over all agents."""
     metrics: tuple[Metric, ...] = ()
-    """Numbers of each episode, given as ``info["episode"]`` when it ends."""
     lanes: Callable[[Params], int] | None = None
-    """Lanes requested for a team on CUDA, 1 to 1024, for worlds with more work than one lane for each agent; None for one an
-    agent.
-    """
+    work: str | Callable[[Params], int] | None = None
     registers: Callable[[Params], int] | None = None
-    """Most registers of a thread on CUDA, 32 to 255, in the env's steps and rollouts. More registers spill less to memory; with
-    fewer, a multiprocessor has more worlds in flight. The threads of a block share 65,536, so 1,024 threads have at most 64 each.
-
-    None for 56 in blocks of up to 128 threads and 80 in larger ones; a kernel that spills more than 32 bytes with 56 gets 64 or
-    80, the smaller one with which it does not spill, or spills least.
-    """
     rewards: Mapping[str, str] = field(default_factory=dict)
-    """Reward terms for the docs: name and description."""
     feature_names: Callable[[Params], Sequence[str] | Mapping[str, Sequence[str]]] | None = None
-    """Function that returns a name for each feature of an observation, such as ``"apples ahead"``, for messages of checks.
-
-    By role, without shared parts, if roles have spaces of their own. None for numbers alone.
-    """
     limit_is_rule: bool = False
-    """True if the time limit is a rule of the game that agents can observe, as in Tag; its end is then as final as any other.
-
-    False if the limit only cuts episodes of a task that would go on, as in CartPole. Trainers then add the value of the final
-    observation.
-    """
 
     def __post_init__(self) -> None:
         lists_as_tuples(self, *PARTS, "scratch")

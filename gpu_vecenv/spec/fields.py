@@ -9,12 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpu_vecenv.spec.params import Params
-from gpu_vecenv.spec.validation import lists_as_tuples
+from gpu_vecenv.spec.validation import checked_keywords, lists_as_tuples
 
 FIELD_DTYPES = ("float32", "float64", "int32", "int64", "uint8", "uint16", "uint64")
 """Dtypes of state arrays. They have the same size in NumPy and in kernels."""
 
 
+@checked_keywords
 @dataclass(frozen=True)
 class Field:
     """A state array with the leading axis worlds.
@@ -71,6 +72,7 @@ WORKSPACE_DTYPES = ("float32", "int32", "int8", "uint8", "uint16", "uint64")
 """Dtypes of workspaces."""
 
 
+@checked_keywords
 @dataclass(frozen=True)
 class Constant:
     """A number that the kernel reads. It is computed from the parameters in double precision and rounded once.
@@ -90,6 +92,7 @@ class Constant:
     by_world: tuple[str, ...] = ()
 
 
+@checked_keywords
 @dataclass(frozen=True)
 class Table:
     """A read-only array that the kernel indexes, the same for all worlds unless ``by_world`` says otherwise.
@@ -111,6 +114,7 @@ class Table:
     by_world: tuple[str, ...] = ()
 
 
+@checked_keywords
 @dataclass(frozen=True)
 class Workspace:
     """Memory of a world that makes kernels faster and is not state: results do not depend on its contents.
@@ -130,6 +134,7 @@ SCRATCH_DTYPES = ("float32", "int32", "uint16", "uint8")
 """Dtypes of arrays in scratch."""
 
 
+@checked_keywords
 @dataclass(frozen=True)
 class Scratch:
     """An array that the lanes of a team share for one launch; ``w.scratch.NAME`` in hooks.
@@ -175,6 +180,7 @@ REDUCTIONS = ("sum", "mean", "max", "min", "last")
 """Ways to make one number of an episode from those of its steps. ``mean`` divides by the steps of the episode."""
 
 
+@checked_keywords
 @dataclass(frozen=True)
 class Metric:
     """A number of each episode, given in ``info["episode"]`` in the step that ends it.
@@ -194,6 +200,7 @@ class Metric:
         return Field(f"episode_{self.name}", "float32", (), f"{self.reduction} so far: {self.doc}", self.unit)
 
 
+@checked_keywords
 @dataclass(frozen=True)
 class ResetOption:
     """A float that ``reset(options={name: ...})`` sets until the next reset. Kernels read it from ``a.reset_bounds``.

@@ -93,7 +93,7 @@ class Layout:
             require_part(not table.by_world, where, expected, table.by_world)
         _ = self.bounds, self.workspaces  # raise SpecError for wrong results
         _ = self.feature_names  # the same
-        _ = self.requested_scratch, self.requested_lanes, self.requested_registers  # the same
+        _ = self.requested_scratch, self.requested_lanes, self.requested_registers, self.work  # the same
         _ = self.scalars, self.tables  # raise ParameterError if the parameters give infinite numbers
 
     def take_numbers(self, changed: Layout) -> None:
@@ -123,6 +123,18 @@ class Layout:
             SpecError: not 1 to ``MAX_LANES``.
         """
         return self._requested("lanes", self.spec.lanes, 1, MAX_LANES) or 1
+
+    @cached_property
+    def work(self) -> int:
+        """Elements that the lanes of a team on CUDA share: those of ``EnvSpec.work``, by default the agents.
+
+        Raises:
+            SpecError: not 1 to ``MAX_NUMBERS``.
+        """
+        work = self.spec.work
+        if isinstance(work, str):
+            return whole_in(f"{self.spec.name}: work {work!r}", self.sizes[work], 1, MAX_NUMBERS)
+        return self._requested("work", work, 1, MAX_NUMBERS) or self.num_agents
 
     @cached_property
     def requested_registers(self) -> int | None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from gpu_vecenv.errors import ParameterError, ShapeError
-from gpu_vecenv.spec.validation import abbreviated, host_array, limits, real_number, rounded
+from gpu_vecenv.spec.validation import abbreviated, checked_keywords, host_array, limits, real_number, rounded
 
 Params = Mapping[str, Any]
 
@@ -25,6 +25,7 @@ Products of up to six numbers at ``LARGEST``, or of up to four at ``SMALLEST``, 
 """
 
 
+@checked_keywords
 @dataclass(frozen=True)
 class Param:
     """A parameter of the env, given as a keyword.

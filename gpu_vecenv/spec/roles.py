@@ -12,12 +12,13 @@ from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space
 from gpu_vecenv.errors import SpecError
 from gpu_vecenv.spec.computed import Effects, action_space, called, effect_groups, masked_entries, observation_box
 from gpu_vecenv.spec.params import Params
-from gpu_vecenv.spec.validation import lists_as_tuples
+from gpu_vecenv.spec.validation import checked_keywords, lists_as_tuples
 
 INDEX_DTYPES = ("uint8", "int8", "int16", "int32", "int64")
 """Dtypes of actions that are indices."""
 
 
+@checked_keywords
 @dataclass(frozen=True)
 class Role:
     """Agents of one kind.

@@ -72,12 +72,12 @@ MAX_REGISTER_ENTRIES = 64
 def is_single(spec: EnvSpec) -> bool:
     """Return True if a world has one agent that never leaves and a short state of fixed size.
 
-    It also has no arrays by role, workspaces, masks, flags of effect or request for lanes. Kernels then see ``GV_SINGLE``, and
+    It also has no arrays by role, workspaces, masks, flags of effect, ``lanes`` or ``work``. Kernels then see ``GV_SINGLE``, and
     a lane holds a world in variables, with its metrics.
     """
     if spec.alive is not None or [role.count for role in spec.roles] != [1] or spec.workspaces:
         return False
-    if spec.has_role_arrays or spec.lanes or spec.roles[0].masked or spec.roles[0].effects:
+    if spec.has_role_arrays or spec.lanes or spec.work or spec.roles[0].masked or spec.roles[0].effects:
         return False
     lengths = [math.prod(n for n in field.shape if isinstance(n, int)) for field in spec.all_state]
     return sum(lengths) <= MAX_REGISTER_NUMBERS and all(isinstance(n, int) for field in spec.state for n in field.shape)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
+import functools
+import inspect
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib import import_module
@@ -244,3 +247,29 @@ def require_part(holds: bool, where: str, expected: str, got: Any) -> None:
     """Raise SpecError unless a part of a spec, which ``where`` names with its env, is as expected."""
     if not holds:
         raise SpecError(f"{where} must be {expected}, got {abbreviated(got)}.")
+
+
+_Declared = TypeVar("_Declared")
+
+
+def checked_keywords(cls: type[_Declared]) -> type[_Declared]:
+    """Let the constructor of a declaration raise SpecError, with all names, for a field that is unknown, missing or doubled."""
+    construct: Callable[..., None] = cls.__init__
+    signature = inspect.signature(construct)
+    known = [name for name in signature.parameters if name != "self"]
+
+    @functools.wraps(construct)
+    def __init__(self: Any, *values: Any, **fields: Any) -> None:
+        wrong = next((name for name in fields if name not in known), None)
+        if wrong is not None:
+            close = difflib.get_close_matches(wrong, known, n=1)
+            hint = f" Did you mean {close[0]!r}?" if close else ""
+            raise SpecError(f"{cls.__name__} has no field {wrong!r}.{hint} It has: {', '.join(known)}.")
+        try:
+            signature.bind(self, *values, **fields)
+        except TypeError as error:
+            raise SpecError(f"{cls.__name__}: {error}. Its fields are, in their order: {', '.join(known)}.") from None
+        construct(self, *values, **fields)
+
+    cls.__init__ = __init__  # type: ignore[method-assign]
+    return cls

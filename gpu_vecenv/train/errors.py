@@ -1,6 +1,7 @@
 """Errors of the trainer; each message states what was expected and what came."""
 
 from gpu_vecenv.errors import GpuVecenvError
+from gpu_vecenv.errors import NonFiniteError as NonFiniteError
 
 
 class ConfigError(GpuVecenvError, ValueError):
@@ -33,10 +34,6 @@ class RunLockedError(GpuVecenvError, RuntimeError):
 
 class RunGoneError(GpuVecenvError, FileNotFoundError):
     """A run's folder was removed or replaced while its trainer was running."""
-
-
-class NonFiniteError(GpuVecenvError, ArithmeticError):
-    """A number of a run became infinite or NaN; the message names policy, world, agent and step as far as they are known."""
 
 
 class UnfinishedError(GpuVecenvError, RuntimeError):

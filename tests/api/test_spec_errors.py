@@ -3,6 +3,8 @@
 import dataclasses
 import inspect
 import os
+import pydoc
+import re
 import sys
 from pathlib import Path
 
@@ -11,7 +13,7 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete
 
-from gpu_vecenv import Constant, Field, GpuVectorEnv, Metric, Param, ResetOption, Role, Table, Workspace
+from gpu_vecenv import Constant, Field, GpuVectorEnv, Metric, Param, ResetOption, Role, Scratch, Table, Workspace
 from gpu_vecenv.backend import compiler, host_memory
 from gpu_vecenv.backend.compiler import LEVELS, name_by_compiler, object_name
 from gpu_vecenv.envs.cartpole.spec import SPEC
@@ -197,3 +199,29 @@ def test_a_limit_of_the_process_counts_as_its_memory(monkeypatch):
     monkeypatch.setattr(host_memory.resource, "getrlimit", lambda _: (1, 1))
     with pytest.raises(OutOfMemoryError, match="2 worlds need .* MB on cpu .* and 0.0 MB are free"):
         GpuVectorEnv(SPEC, 2, device="cpu")
+
+
+MISNAMED = [
+    (lambda: dataclasses.replace(SPEC, lane=3), r"EnvSpec has no field 'lane'. Did you mean 'lanes'\? It has: name, kernel"),
+    (lambda: type(SPEC)("X-v0", SPEC.kernel), "EnvSpec: missing a required argument: 'roles'. Its fields are, in their order"),
+    (lambda: Field("x", "float32", (), "x", bounds=1), "Field has no field 'bounds'. .*It has: name, dtype, shape, doc"),
+    (lambda: Param("x", 1.0), "Param: missing a required argument: 'dtype'"),
+    (lambda: Role("a", 1, mask=(0,)), "Role has no field 'mask'. Did you mean 'masked'"),
+    (lambda: Metric("x", "sum", "x", name="y"), "Metric: multiple values for argument 'name'"),
+    (lambda: dataclasses.replace(SPEC, sizes=("size",)), r"sizes must be names of int32 .*\(.*max_episode_steps"),
+    (lambda: dataclasses.replace(SPEC, reward_role="x"), r"reward_role must be one of the roles \(agent\), got 'x'"),
+    (lambda: dataclasses.replace(SPEC, roles=(Role("agent", "n"),)), r"count must be the name .*\(.*max_episode_steps"),
+]
+
+
+@pytest.mark.parametrize("make, said", MISNAMED, ids=[said[:20] for _, said in MISNAMED])
+def test_fields_are_named_with_their_choices(make, said):
+    with pytest.raises(SpecError, match=said):
+        make()
+
+
+@pytest.mark.parametrize("kind", [type(SPEC), Field, Param, Role, Scratch])
+def test_help_explains_every_field(kind):
+    text = pydoc.plain(pydoc.render_doc(kind))
+    for field in dataclasses.fields(kind):
+        assert re.search(rf"^ +\|  +{field.name}: \S+ \S+", text, re.MULTILINE), field.name

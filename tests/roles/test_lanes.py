@@ -8,10 +8,13 @@ from gymnasium.spaces import Box, MultiDiscrete
 
 from gpu_vecenv import TIME_LIMIT, EnvSpec, Field, Param, Role
 from gpu_vecenv.backend.blocks import blocks_of
-from gpu_vecenv.errors import ParameterError
+from gpu_vecenv.backend.cuda import module_blocks
+from gpu_vecenv.errors import ParameterError, SpecError
 from gpu_vecenv.spec.layout import Layout
+from gpu_vecenv.spec.struct import is_single
 from gpu_vecenv.testing.nvrtc import compile_ptx
 from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
+from tests.kernels.test_ptx import spec_of
 from tests.roles.town import SPEC
 from tests.trees import assert_trees_equal, to_host
 
@@ -94,11 +97,41 @@ def test_kernels_with_a_request_for_lanes_compile(lanes):
     assert "gv_rollout" in compile_ptx(dataclasses.replace(SPEC, lanes=lambda params: lanes), 90, module=1)
 
 
+def with_work(folder, work):
+    return dataclasses.replace(levers(folder, agents=6), work=work, sizes=("levers",))
+
+
+@pytest.mark.parametrize(("work", "lanes"), [
+    (None, 8), ("levers", 160), (lambda params: 1, 1), (lambda params: 20, 32), (lambda params: 70_000, 256)])  # fmt: skip
+def test_a_team_follows_the_work_of_a_world(work, lanes, tmp_path):
+    spec = with_work(tmp_path, work)
+    layout = Layout(spec, spec.resolve({}))
+    assert module_blocks(layout, 0).lanes == module_blocks(layout, 1).lanes == lanes
+    assert "gv_step" in compile_ptx(spec, 90, module=0)
+
+
+@pytest.mark.parametrize(("part", "said"), [
+    ({"work": "cells"}, r"work must be the name of a size \(levers\), a function of the parameters or None, got 'cells'"),
+    ({"work": 7}, "work must be the name of a size"),
+    ({"work": "levers", "lanes": lambda params: 3}, "work must be left out where lanes requests lanes"),
+    ({"work": lambda params: 0}, "work must be an integer from 1 to 2147483647, got 0")])  # fmt: skip
+def test_work_that_no_team_can_follow_is_refused(part, said, tmp_path):
+    with pytest.raises(SpecError, match=said):
+        spec = dataclasses.replace(with_work(tmp_path, None), **part)
+        Layout(spec, spec.resolve({}))
+
+
+def test_a_world_of_one_agent_with_work_has_a_team():
+    spec = spec_of("WarpCartPole-v1")
+    assert is_single(spec) and not is_single(dataclasses.replace(spec, work=lambda params: 64))
+
+
 @pytest.mark.gpu
-@pytest.mark.parametrize("lanes", [16, 64, 1024])
-def test_more_lanes_give_the_same_bits(lanes):
+@pytest.mark.parametrize("request_of_spec", ["lanes", "work"])
+@pytest.mark.parametrize("lanes", [1, 16, 64, 1024])
+def test_other_lanes_give_the_same_bits(lanes, request_of_spec):
     seen = []
-    for spec, device in ((SPEC, "cpu"), (dataclasses.replace(SPEC, lanes=lambda params: lanes), "cuda:0")):
+    for spec, device in ((SPEC, "cpu"), (dataclasses.replace(SPEC, **{request_of_spec: lambda params: lanes}), "cuda:0")):
         env = GpuVectorEnv(spec, num_envs=33, device=device, array="numpy", max_episode_steps=9)
         env.reset(seed=3)
         obs, reward, *_, info = env.rollout(num_steps=40)

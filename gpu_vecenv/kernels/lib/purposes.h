@@ -1,5 +1,5 @@
-// Purposes of draws. The purpose is the high half of the last word of a counter; the low half is the number of the agent. Draws of
-// one world, episode and step with different purposes are independent.
+// Purposes of draws. The purpose is the high half of the last word of a counter; the low half is that of the agent's number, whose
+// high half changes the key (gv_agent_key in lib/rng.h). Draws of one world, episode and step with different purposes are independent.
 //
 // purposes           draws
 // 0, 1, ...          of an env's hooks, by gv_draw()

@@ -24,6 +24,10 @@ GV_FN GvDraw gv_philox(gv_u64 key, gv_u32 c0, gv_u32 c1, gv_u32 c2, gv_u32 c3) {
     return draw;
 }
 
+// Key of the draws of an agent. A counter has room for 16 bits of its index; the others change the key, each in another way, because
+// the multiplier is odd. Without them, index 65,536 would draw what index 0 draws for another purpose.
+GV_FN gv_u64 gv_agent_key(gv_u64 seed, gv_u32 agent) { return seed ^ (gv_u64)((agent >> 16) * 0x9E3779B1u) << 32; }
+
 // Integer in [0, n), the high word of a product. Its bias is below n / 2^32.
 GV_FN gv_i32 gv_below(gv_u32 word, gv_i32 n) { return (gv_i32)(((gv_u64)word * (gv_u32)n) >> 32); }
 

@@ -21,9 +21,10 @@ from gpu_vecenv.train.run_folder.checkpoint import checkpoint_in_errors, load_ch
 from gpu_vecenv.train.run_folder.progress import Progress
 from gpu_vecenv.train.run_folder.source import FORM
 from gpu_vecenv.train.runner.build import make_env
-from gpu_vecenv.train.runner.measure import LONGER, Evaluation, measure, most_steps, piece_steps, step_limit, too_long
+from gpu_vecenv.train.runner.measure import LONGER, Evaluation, means_of, most_steps, piece_steps, played, step_limit, too_long
 from gpu_vecenv.train.runner.opponents import Opponent, cast, first_run
 from gpu_vecenv.train.runner.players import Players
+from gpu_vecenv.train.runner.record import FILE, require_recordable, write_evaluation
 from gpu_vecenv.train.runner.torch_settings import torch_threads
 from gpu_vecenv.train.storage.policy_map import role_of
 from gpu_vecenv.vector.outputs.views import MAX_WORLDS
@@ -132,19 +133,23 @@ def evaluate(
         max_steps: most steps of an episode; longer ones raise an error. None: 10,000, or the env's time limit if it is longer.
         **changes: ``opponents``, as ``policy_map`` for other roles, whose values may also be functions, see ``FunctionPolicy``;
             ``seeds``, the number of times that all worlds are played, with the seeds ``seed``, ``seed + 1`` and so on, 1 by
-            default; and config fields to change: ``seed``, ``device``, ``threads``, ``env_kwargs``, ``env_id``, ``network``,
-            ``policies``, or ``load_policies``, whose files replace policies of the checkpoint. Others would change nothing and
-            are refused. The default of ``device`` is ``auto``, not the device of the run; the default of ``seed`` is derived from
-            that of the run, so that evaluations do not repeat the worlds of the training.
+            default; ``record``, a file ``.npz`` for seeds, actions and returns, which ``gpu_vecenv.verify()`` plays again to the
+            same bits on any device; and config fields to change: ``seed``, ``device``, ``threads``, ``env_kwargs``, ``env_id``,
+            ``network``, ``policies``, or ``load_policies``, whose files replace policies of the checkpoint. Others would change
+            nothing and are refused. The default of ``device`` is ``auto``, not the device of the run; the default of ``seed`` is
+            derived from that of the run, so that evaluations do not repeat the worlds of the training.
 
     Raises:
         CheckpointError: a checkpoint is unusable.
-        ConfigError: an option is out of range, or changes nothing in an evaluation.
+        ConfigError: an option is out of range, or changes nothing in an evaluation; ``record`` of an env with wrappers.
+        RecordingError: a parameter of the env that ``record`` cannot hold.
+        OSError: ``record`` cannot be written.
         PolicyMapError: the roles do not fit.
         UnfinishedError: an episode did not end within ``max_steps``. The message holds what was seen so far.
         DeviceError, CompileError, OutOfMemoryError: the env cannot be made.
     """
     opponents, seeds = changes.pop("opponents", None), checked("seeds", changes.pop("seeds", 1), COUNT)
+    record = checked("record", changes.pop("record", None), FILE)
     game = game_of(target, policy_map, opponents, changes)
     config, checkpoint = game.config, game.checkpoint
     episodes = checked("episodes", episodes, integer(1, MAX_WORLDS))
@@ -155,10 +160,15 @@ def evaluate(
         display = resources.enter_context(Progress(sys.stderr, not progress, task))
         with checkpoint_in_errors(checkpoint, changes):
             env = resources.enter_context(contextlib.closing(make_env(config, episodes)))
+        if record is not None:
+            require_recordable(env)
         resources.enter_context(torch_threads(config.threads))
         seed = config.seed if "seed" in changes else evaluation_seed(config.seed)
         players = game.players(env, "load_policies" in changes, piece_steps(env))
-        return measure(players, seed, deterministic, display, max_steps, seeds)
+        tallies = played(players, seed, deterministic, display, max_steps, seeds, record is not None)
+        if record is not None:
+            write_evaluation(record, config.env_id, env, tallies, seed)
+        return means_of(tallies)
 
 
 def play(

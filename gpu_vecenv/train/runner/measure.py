@@ -58,7 +58,7 @@ PIECE_STEPS, PIECE_TRANSITIONS = 16, 1 << 16
 piece has at least one step."""
 
 
-class _Tally:
+class Tally:
     """Sums over the first episode of each world, by row. Otherwise worlds with short episodes would count more often.
 
     Attributes:
@@ -69,9 +69,11 @@ class _Tally:
         total, survival, length: return, steps alive and steps, float64 (R,).
         alive: bool (R,), alive after the last step.
         recorded: float32 (M, N), metrics of episodes; NaN where none was recorded.
+        actions: actions of each piece on the host, one tensor (steps, n, ...) for each group; None if they are not kept.
     """
 
-    def __init__(self, players: Players):
+    def __init__(self, players: Players, keep_actions: bool = False):
+        self.actions: list[list[Tensor]] | None = [] if keep_actions else None
         self.roles, self.worlds = players.collector.env.role_rows, players.collector.env.num_worlds
         device, self.rows = players.collector.env.device, players.collector.rollout.num_rows
         self._running, self.alive = torch.ones(2, self.rows, dtype=torch.bool, device=device)
@@ -90,7 +92,10 @@ class _Tally:
         ended, agent_alive = (piece.terminated | piece.truncated)[:steps], piece.agent_alive[:steps]
         first = self._running & (ended.cumsum(0, dtype=torch.int32) - ended.int() == 0)  # (steps, R), of the first episodes
         counts = first & valid[:steps]
-        self.total += torch.where(counts, piece.reward[:steps], 0.0).sum(0, dtype=torch.float64)
+        for rewards in torch.where(counts, piece.reward[:steps], 0.0).double():
+            self.total += rewards  # one step after the other, so that every device gives the same bits
+        if self.actions is not None:
+            self.actions.append([_on_host(slabs.action[:steps]) for slabs in piece.groups])
         self.survival += counts.sum(0)
         taken = first.sum(0)
         self.length += taken
@@ -111,7 +116,13 @@ class _Tally:
         self.recorded = torch.where(now, latest, self.recorded)
 
 
-def means_of(tallies: Sequence[_Tally]) -> Evaluation:
+def _on_host(actions: Tensor) -> Tensor:
+    """Return a copy of actions on the host, indices up to 255 as bytes."""
+    small = not actions.is_floating_point() and int(actions.max()) < 256
+    return (actions.to(torch.uint8) if small else actions).to("cpu", copy=True)
+
+
+def means_of(tallies: Sequence[Tally]) -> Evaluation:
     """Return the means over the episodes of all tallies; episodes that go on count as far as they were played."""
     first = tallies[0]
     total, survival, alive, length = (
@@ -159,7 +170,20 @@ def measure(
     max_steps: int | None = None,
     seeds: int = 1,
 ) -> Evaluation:
-    """Play one episode of every world, as often as there are seeds.
+    """Return the means of what ``played()`` plays."""
+    return means_of(played(players, seed, deterministic, display, max_steps, seeds))
+
+
+def played(
+    players: Players,
+    seed: int,
+    deterministic: bool,
+    display: Progress | None = None,
+    max_steps: int | None = None,
+    seeds: int = 1,
+    keep_actions: bool = False,
+) -> list[Tally]:
+    """Play one episode of every world, as often as there are seeds, and return the sums for each seed.
 
     Args:
         players: env and policies.
@@ -168,21 +192,22 @@ def measure(
         display: progress to show.
         max_steps: see ``evaluate()``.
         seeds: number of seeds.
+        keep_actions: keep the actions in the sums.
 
     Raises:
         UnfinishedError: an episode did not end within ``max_steps``.
     """
-    tallies: list[_Tally] = []
+    tallies: list[Tally] = []
     for number in range(seeds):
         players.collector.reset((seed + number) % 2**64)
-        tallies.append(_Tally(players))
+        tallies.append(Tally(players, keep_actions))
         _play(players, tallies, deterministic, display, max_steps, seeds)
-    return means_of(tallies)
+    return tallies
 
 
 def _play(
     players: Players,
-    tallies: Sequence[_Tally],
+    tallies: Sequence[Tally],
     deterministic: bool,
     display: Progress | None,
     max_steps: int | None,

@@ -17,11 +17,11 @@ from gpu_vecenv.errors import SequenceError
 from gpu_vecenv.train.config import AUTO, ResolvedConfig, TrainConfig, resolve, resolve_new
 from gpu_vecenv.train.config.checks import MAX_LONG, checked, integer, is_name, require
 from gpu_vecenv.train.config.presets import preset_of
-from gpu_vecenv.train.errors import ConfigError
+from gpu_vecenv.train.errors import ConfigError, NonFiniteError
 from gpu_vecenv.train.processes.group import Processes, rank_and_count
 from gpu_vecenv.train.processes.states import num_states, state_of, whole_state
 from gpu_vecenv.train.run_folder.best import BestReturn
-from gpu_vecenv.train.run_folder.checkpoint import saved_config
+from gpu_vecenv.train.run_folder.checkpoint import load_checkpoint, saved_config
 from gpu_vecenv.train.run_folder.checkpoint_file import require_content, save_checkpoint
 from gpu_vecenv.train.run_folder.folder import lock_run_folder, require_no_run
 from gpu_vecenv.train.run_folder.logger import Logger
@@ -38,6 +38,7 @@ from gpu_vecenv.train.runner.executor import GraphExecutor, make_executor
 from gpu_vecenv.train.runner.interrupt import StopRequest
 from gpu_vecenv.train.runner.iteration import IN_FLIGHT, WISHES
 from gpu_vecenv.train.runner.memory import memory_in_errors, require_rollout_room
+from gpu_vecenv.train.runner.nonfinite_world import with_world
 from gpu_vecenv.train.runner.opponents import functions_again, with_opponents
 from gpu_vecenv.train.runner.other_count import other_count_text, state_for_other_count, worlds_seed
 from gpu_vecenv.train.runner.periodic_evaluation import PeriodicEvaluation
@@ -104,6 +105,7 @@ class Trainer:
         self._sinks = checked_sinks(sinks if self._is_first else ())
         require_wandb(config.wandb)
         self.found_sizes: FoundSizes | None = None
+        self._code = code
         networks, opponents = code.get("networks"), code.get("opponents")
         self._reward = code.get("reward")
         self._resources = contextlib.ExitStack()
@@ -273,6 +275,8 @@ class Trainer:
 
         Raises:
             NonFiniteError: a gradient, a weight or a statistic became infinite or NaN. The newest checkpoint is an earlier one.
+                If an observation or a reward was the cause, the message names role, world and step, and ``file`` holds the world
+                before it, for ``gpu-vecenv replay``.
             RunGoneError, RunLockedError: the run's folder was removed or replaced; the trainer was closed or forked.
             ConfigError: ``iterations`` is no integer, or negative.
             MetricsError: the run's metrics are unreadable.
@@ -392,8 +396,17 @@ class Trainer:
 
         Raises:
             SequenceError: no iteration is in flight.
-            NonFiniteError: see ``train()``. Later iterations in flight are dropped.
+            NonFiniteError: see ``train()``. Later iterations in flight are dropped, and iterations since the newest checkpoint
+                are repeated to find the world.
         """
+        later = self.pipeline.count - 1
+        try:
+            return self.finish_alone()
+        except NonFiniteError as error:
+            raise with_world(self, error, later) from None
+
+    def finish_alone(self) -> dict[str, float]:
+        """Do what ``finish()`` does; an error does not look for the world."""
         values, rate = self.pipeline.finish()
         self._iteration += 1
         if self.processes is not None:
@@ -490,6 +503,12 @@ class Trainer:
             **self.parts.state_dict(),
             "best": self.best.state_dict(),
         }
+
+    def repeated_from(self, path: Path) -> Trainer:
+        """Return a trainer of the same run as it was at a checkpoint, without a folder, callbacks and sinks."""
+        state, config = load_checkpoint(path), dataclasses.replace(self.config, out=None)
+        saved = resolve(saved_config(path, state))
+        return type(self)(config, True, resumed=Resumed(path, state, None, saved, config), **self._code)
 
     def load_state_dict(self, state: dict[str, Any], path: str | Path) -> None:
         """Go on from what ``state_dict()`` returned; the options of that run may differ as those of ``resume()`` may.

@@ -62,7 +62,9 @@ def _fixed(layout: Layout) -> dict[str, Any]:
         "masks": [(group.masked, group.effects) for group in layout.groups],
         "the state": [layout.state_shape(field, 1) for field in layout.state],
         "workspaces of its kernels": layout.workspaces,
-        "launches of its kernels": (layout.requested_scratch, layout.requested_lanes, layout.requested_registers),
+        "launches of its kernels": (
+            layout.requested_scratch, layout.requested_lanes, layout.requested_registers, layout.work
+        ),
         "the length of a table": {table.name: layout.tables[table.name].shape for table in spec.tables},
     }
 

@@ -23,6 +23,7 @@ from gpu_vecenv.spec.layout import Layout
 from gpu_vecenv.spec.validation import Array, ArrayT, require_mapping
 from gpu_vecenv.vector.env.attributes import METHODS, Attributes
 from gpu_vecenv.vector.env.changed_params import changed_layout, changed_params
+from gpu_vecenv.vector.env.debug_watch import DebugWatch
 from gpu_vecenv.vector.env.notebook import table_rows
 from gpu_vecenv.vector.env.pickling import Copied, carried, carry_to, make_with_keywords, worlds_from_host, worlds_to_host
 from gpu_vecenv.vector.env.reentrancy import ReentrancyGuard, guarded
@@ -75,8 +76,9 @@ class GpuVectorEnv(Copied, VectorEnv[ArrayT, Any, ArrayT]):
         array: kind of the arrays handed out: ``"torch"``, ``"cupy"``, ``"numpy"`` or ``"jax"``.
         autoreset_mode: an ``AutoresetMode``, its value, or its name in lower case.
         copy: True to hand out arrays that are never written again, False for persistent ones, valid until the next call.
-        debug: True to raise ActionError in the step of an invalid action on CUDA too, and for a mask without an allowed choice;
-            it waits for the device in each step.
+        debug: True to raise ActionError in the step of an invalid action on CUDA too, and for a mask without an allowed choice,
+            and NonFiniteError for a reward or an observation that is not finite. Such a world, and one whose hook fails, is
+            written to a file for ``gpu-vecenv replay``. Each step waits for the device.
         first_world: ``world_id`` of the first world after a ``reset`` with one seed; set it to split worlds over several GPUs.
         render_mode: None or ``"rgb_array"``.
         render_theme: colours of pictures, ``"dark"`` or ``"light"``.
@@ -158,6 +160,7 @@ class GpuVectorEnv(Copied, VectorEnv[ArrayT, Any, ArrayT]):
         self._made_params = self.params
         self._reward = None if reward is None else StepRewards(reward, self.worlds)
         self._rendering = Rendering(self.worlds, style)
+        self._watch = DebugWatch() if debug else None
         self._started = False
         self.closed = False
 
@@ -201,7 +204,8 @@ class GpuVectorEnv(Copied, VectorEnv[ArrayT, Any, ArrayT]):
         super().reset(seed=seeds if isinstance(seeds, int) else None)
         new_keys = seeds is not None or not self._started
         keys = world_keys(seeds, self.num_worlds, self.first_world, self.np_random) if new_keys else None
-        results = self.worlds.reset(keys, mask, own_options)
+        arguments = keys, mask, own_options
+        results = self.worlds.reset(*arguments) if self._watch is None else self._watch.reset(self, *arguments)
         self._started = True
         return tuple(nest(place, results.arrays, self._convert) for place in self._places.returned_by_reset)
 
@@ -223,6 +227,7 @@ class GpuVectorEnv(Copied, VectorEnv[ArrayT, Any, ArrayT]):
 
         Raises:
             ActionError: an index out of range or NaN: at once on the CPU, at ``check()`` on CUDA unless ``debug``.
+            NonFiniteError: with ``debug``, a reward or an observation that is not finite; ``file`` has the world.
             SequenceError: before the first reset, or past the end of bound slabs.
         """
         guard = self._guard
@@ -233,7 +238,7 @@ class GpuVectorEnv(Copied, VectorEnv[ArrayT, Any, ArrayT]):
             self._require_started("step()")
             self.worlds.require_capturable(self._waits)
             read = self._actions.read(actions)
-            results = self.worlds.step(read)
+            results = self.worlds.step(read) if self._watch is None else self._watch.step(self, read)
             if self._reward is not None:
                 self._reward.change(results.arrays)
             self._held = read if self.array == "jax" else None  # a queued kernel may read them until the next JaxMemory.meet()
@@ -271,10 +276,16 @@ class GpuVectorEnv(Copied, VectorEnv[ArrayT, Any, ArrayT]):
         self._require_started("rollout()")
         self.worlds.require_capturable(self._waits)
         plan = plan_rollout(actions, num_steps, keep_actions, self._actions, self.worlds.arguments.can_draw)
-        results = self.worlds.rollout(plan) if self._reward is None else self._reward.rollout(plan)
+        hands_out = plan.keep
+        if self._watch is not None and plan.draw:
+            plan = plan_rollout(None, num_steps, True, self._actions, True)
+        if self._reward is not None:
+            results = self._reward.rollout(plan)
+        else:
+            results = self.worlds.rollout(plan) if self._watch is None else self._watch.rollout(self, plan)
         self._held = plan.actions if self.array == "jax" else None
         returned = self._results(results)
-        if plan.keep:
+        if hands_out:
             returned[4]["actions"] = nest(self._places.actions_by_role, results.actions, self._convert)
         return returned
 

@@ -1,0 +1,87 @@
+"""The command ``replay``: makes the recorded steps of a world again, under a debugger if asked."""
+
+from __future__ import annotations
+
+import ast
+import os
+import pdb
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from gpu_vecenv.cli.key_value import Settings, help_option
+from gpu_vecenv.cli.replayed_steps import print_steps
+from gpu_vecenv.errors import ParameterError
+from gpu_vecenv.train.runner.build import import_modules
+from gpu_vecenv.vector.env.recording import Recording
+from gpu_vecenv.vector.env.replay import read_world
+from gpu_vecenv.vector.env.verify import recorded_env
+
+
+def replay_file(
+    file: tyro.conf.Positional[Annotated[Path, help_option("required", "FILE")]],
+    device: Annotated[str | None, help_option("cpu, or python with --pdb", "DEVICE")] = None,
+    gdb: bool = False,
+    pdb: bool = False,
+    modules: Annotated[Settings, help_option("none", "MODULE ...")] = (),
+) -> None:
+    """Make the recorded steps of a world again, to the same bits, and say where a number is not finite.
+
+    Files come from make_vec(..., debug=True) and from training runs that stop with a NonFiniteError.
+
+    Example: gpu-vecenv replay runs/tag/nonfinite.npz --gdb
+
+    Args:
+        file: the file.
+        device: cpu, cuda:0, or python for hooks in Python.
+        gdb: stop in env_step under gdb, in a debug build on the CPU.
+        pdb: stop in env_step under pdb; for hooks in Python.
+        modules: modules that register the env, to import first; a file alone imports none.
+    """
+    if gdb and (pdb or device not in (None, "cpu")):
+        raise ParameterError(f"--gdb: expected the device cpu and no --pdb, got {'--pdb' if pdb else device}")
+    if pdb and device not in (None, "python"):
+        raise ParameterError(f"--pdb: expected the device python, got {device}")
+    if gdb:
+        _under_gdb(file, modules)
+        return
+    import_modules(modules)
+    recording = read_world(file)
+    print(recording.note)
+    chosen = "python" if pdb else device or "cpu"
+    if pdb:
+        _under_pdb(file, recording)
+        return
+    print_steps(file, recording, chosen)
+
+
+def _under_gdb(file: Path, modules: Settings) -> None:
+    """Run this command in gdb, with a stop at the beginning of ``env_step``."""
+    if shutil.which("gdb") is None:
+        raise ParameterError("--gdb: expected gdb on PATH, got none; install it, or leave the option out")
+    words = [sys.executable, "-m", "gpu_vecenv.cli.replayed_steps", str(file), *modules]
+    setup = ["set breakpoint pending on", "break env_step", "run"]
+    options = [word for line in setup for word in ("-ex", line)]
+    command = ["gdb", "-q", "-iex", "set debuginfod enabled off", *options, "--args", *words]
+    present = {"GPU_VECENV_KERNELS": "debug", "GPU_VECENV_NUM_THREADS": "1", **os.environ}
+    if subprocess.call(command, env=present):
+        raise ParameterError("gdb ended with an error; its text is above")
+
+
+def _under_pdb(file: Path, recording: Recording) -> None:
+    """Make the steps in pdb, with a stop at the first statement of ``env_step``."""
+    env = recorded_env(recording, "cpu")
+    path = env.env_spec.kernel
+    env.close()
+    if path.suffix != ".py":
+        raise ParameterError(f"--pdb: expected hooks in Python, got {path.name}; --gdb stops in hooks in C++")
+    hooks = {node.name: node for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef)}
+    body = hooks["env_step"].body
+    first = body[1] if len(body) > 1 and ast.get_docstring(hooks["env_step"]) is not None else body[0]
+    debugger = pdb.Pdb(nosigint=True)
+    debugger.rcLines += [f"break {path}:{first.lineno}", "continue"]
+    debugger.runcall(print_steps, file, recording, "python")

@@ -1,0 +1,39 @@
+"""Steps of a recorded world as text. It imports no torch, because gdb, which runs it, reads the symbols of every library."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+
+from gpu_vecenv.errors import HookFault
+from gpu_vecenv.vector.env.recording import Recording
+from gpu_vecenv.vector.env.replay import read_world, replay
+from gpu_vecenv.vector.env.world_file import nonfinite_of
+
+
+def print_steps(file: Path, recording: Recording, device: str) -> None:
+    """Make the steps of a world again, and print what is not finite in each, and at the end that all bits are the same."""
+    state, number = recording.parts[0].state, 0
+    try:
+        for number, step in enumerate(replay(file, device), start=1):
+            bad, end = nonfinite_of(step), ", the episode ends" if step.ended.all() else ""
+            print(f"step {int(state['t'][0]) + number}{end}: {bad or 'all numbers are finite'}")
+    except HookFault as fault:
+        if recording.parts[0].results:
+            raise
+        print(f"step {int(state['t'][0]) + number + 1}: {fault}")
+        return
+    print(f"{number} steps: the same bits as recorded on {recording.device} by gpu-vecenv {recording.package}")
+
+
+def main(words: list[str]) -> None:
+    """Print the steps of a file, the first word, of an env that the modules register which the other words name."""
+    for module in words[1:]:
+        importlib.import_module(module)
+    file = Path(words[0])
+    print_steps(file, read_world(file), "cpu")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
