@@ -57,19 +57,20 @@ def spread() -> str:
 
 
 PAGES = {
-    "README.md": lambda: f"*{caption()}*",
-    "docs/gallery.md": caption,
-    "docs/learn/first-run.md": caption,
-    "envs/tag/README.md": spread,
+    "README.md": {"dodge": lambda: f"*{caption()}*"},
+    "docs/gallery.md": {"dodge": caption, "spread": spread},
+    "docs/learn/first-run.md": {"dodge": caption},
 }
-"""Pages, and the content of their blocks."""
+"""Pages, and the content of each of their blocks."""
 
 
 def main(arguments: list[str]) -> int:
     """Write the blocks, or only say which page is stale; returns the exit status."""
     statuses = []
-    for page, block in PAGES.items():
-        text = with_block((ROOT / page).read_text(), "dodge", COMMAND, block())
+    for page, blocks in PAGES.items():
+        text = (ROOT / page).read_text()
+        for name, block in blocks.items():
+            text = with_block(text, name, COMMAND, block())
         statuses.append(update_page(ROOT / page, text, arguments))
     return max(statuses)
 
