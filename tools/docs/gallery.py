@@ -1,9 +1,11 @@
 """Makes the animated previews of docs/gallery.md: random and trained play of each env, side by side, under the same seed.
 
-    python tools/docs/gallery.py            # all envs
-    python tools/docs/gallery.py cartpole   # one env, by the name of its folder
+    python tools/docs/gallery.py                     # all envs
+    python tools/docs/gallery.py cartpole            # one env, by the name of its folder
+    python tools/docs/gallery.py tag --run runs/tag  # one env, with the policies of a run
 
-Policies are trained on the CPU, each within minutes. Their runs are kept in runs/gallery; delete a run to train it again.
+Policies are trained on the CPU, each within minutes; only Tag's need a GPU. Their runs are kept in runs/gallery; delete a run to
+train it again.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import tyro
 from PIL import Image
 
 from gpu_vecenv.render.side_by_side import side_by_side
@@ -31,6 +34,7 @@ RUNS = ROOT / "runs" / "gallery"
 HOLD_MS = 1_200
 """How long the last frame stays, in milliseconds."""
 
+TAG_RUN = ROOT / "examples" / "tag_dodge.yaml"
 GRID_TAG = TrainConfig("WarpGridTag-v0", total_steps=1_500_000, env_kwargs={"grid_length": 20, "num_taggers": 4})
 """On a board of this size players meet often, so that policies learn within a minute."""
 
@@ -40,13 +44,14 @@ class Preview:
     """Settings of one preview.
 
     Args:
-        config: The run that trains the policies.
+        config: The run that trains the policies, unless a run is given.
         fps: Frames in a second.
         frames: Most frames.
         every: Steps between frames.
         seed: Seed of the world; the same for random and trained play. It was chosen because both end as most games do.
         scale: Factor on the size of the env's frames.
         quality: Quality of the WebP, 0 to 100; None stores the pictures without loss, which takes less if few pixels change.
+        device: Device that trains the policies.
     """
 
     config: TrainConfig
@@ -56,10 +61,11 @@ class Preview:
     seed: int = 1
     scale: float = 0.5
     quality: int | None = 60
+    device: str = "cpu"
 
 
 PREVIEWS = {
-    "tag": Preview(TrainConfig("WarpTag-v0"), fps=8, frames=40, every=5, scale=0.52, quality=38),
+    "tag": Preview(TrainConfig.from_yaml(TAG_RUN), fps=25, frames=201, seed=12, scale=0.52, quality=50, device="cuda:0"),
     "grid_tag": Preview(GRID_TAG, fps=14, frames=70, seed=7, quality=80),
     "covid": Preview(TrainConfig("WarpCovid-v0"), fps=6, frames=31, every=18, scale=0.57, quality=None),
     "catalysis": Preview(TrainConfig("WarpCatalysis-v0"), fps=12, frames=66, scale=0.54, quality=None),
@@ -78,7 +84,7 @@ def trained_run(folder: str, preview: Preview) -> Path:
     """Return the run that a preview shows; it is trained if it does not exist."""
     run = RUNS / folder
     if not (run / "checkpoint").is_dir():
-        trainer = Trainer(replace(preview.config, device="cpu", out=str(run), seed=0))
+        trainer = Trainer(replace(preview.config, device=preview.device, out=str(run), seed=0))
         trainer.train()
         trainer.close()
     return run
@@ -87,7 +93,7 @@ def trained_run(folder: str, preview: Preview) -> Path:
 def pictures(run: Path, preview: Preview) -> Iterator[np.ndarray]:
     """Yield the pictures of a preview, uint8 (H, W, 3)."""
     style = make_style("dark", preview.scale)
-    env = make_env(saved_config(run, load_checkpoint(run)), num_worlds=1)
+    env = make_env(replace(saved_config(run, load_checkpoint(run)), device="cpu"), num_worlds=1)
     left, right = (WorldRenderers(env.env_spec, env.params, 1, style) for _ in range(2))
     random = dict.fromkeys(env.role_counts, "random")
     env.close()
@@ -108,10 +114,11 @@ def pictures(run: Path, preview: Preview) -> Iterator[np.ndarray]:
     return side_by_side(scenes(left, random), scenes(right, None), ("random", "trained"), left.legend, style)
 
 
-def write(folder: str) -> Path:
-    """Write the preview of the env in `folder`, an animated WebP, and return its path."""
+def write(folder: str, run: Path | None = None) -> Path:
+    """Write the preview of the env in `folder`, an animated WebP, and return its path; `run` has the policies, if given."""
     preview = PREVIEWS[folder]
-    frames = [Image.fromarray(picture) for picture in pictures(trained_run(folder, preview), preview)]
+    shown = pictures(trained_run(folder, preview) if run is None else run, preview)
+    frames = [Image.fromarray(picture) for picture in shown]
     durations = [round(1000 / preview.fps)] * (len(frames) - 1) + [HOLD_MS]
     FIGURES.mkdir(parents=True, exist_ok=True)
     path = FIGURES / f"{folder}.webp"
@@ -121,8 +128,20 @@ def write(folder: str) -> Path:
     return path
 
 
+def main(names: tyro.conf.Positional[tuple[str, ...]] = (), run: Path | None = None) -> None:
+    """Write previews.
+
+    Args:
+        names: Folders of envs; all by default.
+        run: Folder of a run that has the policies of the one env that is named.
+    """
+    if unknown := sorted({*names} - {*PREVIEWS}):
+        sys.exit(f"no env has the folder {', '.join(unknown)}; expected some of {', '.join(PREVIEWS)}")
+    if run is not None and len(names) != 1:
+        sys.exit("--run has the policies of one env: name its folder, such as gallery.py tag --run runs/tag")
+    for name in names or PREVIEWS:
+        write(name, run)
+
+
 if __name__ == "__main__":
-    for name in sys.argv[1:] or PREVIEWS:
-        if name not in PREVIEWS:
-            sys.exit(f"usage: gallery.py [{'|'.join(PREVIEWS)} ...]")
-        write(name)
+    tyro.cli(main)
