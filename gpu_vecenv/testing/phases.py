@@ -62,6 +62,8 @@ class Ranges:
 
     def __init__(self, layout: Layout | None = None) -> None:
         self.known = layout is not None
+        fields = layout.spec.state if layout else ()
+        self.of_agents = {"reward", *(field.name for field in fields if field.extents[:1] == ("num_agents",))}
         self._counts = layout.role_counts if layout else {}
         self.several = layout is None or layout.num_agents > 1 or layout.requested_lanes > 1
 
@@ -84,6 +86,9 @@ class Scope:
     roles: tuple[tuple[str, str], ...] = ()
     """Roles of agents, by name."""
     own_numbers: frozenset[str] = frozenset()
+    """Numbers of the lane's element."""
+    own_offsets: frozenset[str] = frozenset()
+    """First numbers of parts that belong to the element, such as ``4 * me.index``, and tickets of ``gv_fetch_add``."""
     states: frozenset[str] = frozenset({"w.state"})
     scratches: frozenset[str] = frozenset({"w.scratch"})
     scalars: tuple[tuple[str, str], ...] = ()
@@ -206,9 +211,12 @@ class Hook:
             roles = (*scope.roles, (found[1], _role(found[2])))
             others = scope.other_agents | {found[1]}
             return replace(scope, other_agents=others, own_agents=scope.own_agents - {found[1]}, roles=roles)
-        if re.match(r"\s*(?:const\s+)?(?:int|gv_i32|auto)\s", said):
-            numbers = re.findall(r"\b(\w+)\s*=\s*(\w+)\.(?:index|in_role)\s*[,;]", said)
-            scope = replace(scope, own_numbers=scope.own_numbers | {name for name, of in numbers if of in scope.own_agents})
+        if scope.phase and re.match(r"\s*\(?\s*(?:const\s+)?(?:int|gv_i32|auto)\s", said):
+            for name, value in re.findall(r"\b(\w+)\s*=(?!=)\s*([^,;]+)", said):
+                if re.fullmatch(_own_number(scope), value.strip()):
+                    scope = replace(scope, own_numbers=scope.own_numbers | {name})
+                elif _lanes_of(value, scope) != "other":
+                    scope = replace(scope, own_offsets=scope.own_offsets | {name})
         if found := re.match(r"\s*(?:const\s+)?auto\s*&\s*(\w+)\s*=\s*w\.(state|scratch)\s*;", said):
             name = "states" if found[2] == "state" else "scratches"
             return replace(scope, **{name: getattr(scope, name) | {found[1]}})
@@ -290,7 +298,8 @@ def _memory(text: str, start: int, end: int, scope: Scope) -> Iterator[tuple[str
         close = block_end(text, found.end() - 1)
         member = re.compile(r"\.(\w+)\b(?!\s*\()").match(text, close, end)
         if member and member[1] not in NOT_MEMORY:
-            yield member[1], _other(scope), _role(found[1]), found.start(), _index_end(text, member.end())
+            lanes = _lanes_of(text[found.end() : close - 1].strip(), scope)
+            yield member[1], lanes, _role(found[1]), found.start(), _index_end(text, member.end())
     for names, prefix in ((scope.states, ""), (scope.scratches, "scratch.")):
         named = "|".join(map(re.escape, sorted(names)))
         for found in re.compile(rf"(?<![\w.])(?:{named})\.(\w+)\b(?!\s*\()").finditer(text, start, end):
@@ -320,14 +329,20 @@ def _of_world(scope: Scope) -> str:
     return scope.lanes if scope.lanes in ("once", "all") else "world"
 
 
+def _own_number(scope: Scope) -> str:
+    """Return the pattern of the numbers of the lane's element."""
+    numbers = [re.escape(name) for name in scope.own_numbers]
+    numbers += [rf"{re.escape(name)}\.(?:index|in_role)" for name in scope.own_agents]
+    return rf"(?<![\w.])(?:{'|'.join(numbers)})(?![\w.])" if numbers else r"(?!)"
+
+
 def _lanes_of(index: str, scope: Scope) -> str:
     """Return the lanes that access an element of an array by its index."""
     if scope.lanes in ("once", "all"):
         return scope.lanes
-    numbers = [re.escape(name) for name in scope.own_numbers]
-    numbers += [rf"{re.escape(name)}\.(?:index|in_role)" for name in scope.own_agents]
-    token = rf"(?<![\w.])(?:{'|'.join(numbers)})(?![\w.])" if numbers else r"(?!)"
-    if re.fullmatch(token, index):
+    token = _own_number(scope)
+    offsets = "|".join([*map(re.escape, scope.own_offsets), "gv_fetch_add"])
+    if re.fullmatch(token, index) or re.search(rf"(?<![\w.])(?:{offsets})(?![\w.])(?!.*[%/])", index):
         return scope.lanes
     shifted = re.search(rf"{token}\s*[+-]|[+-]\s*{token}", index) and "*" not in index
     folded = re.search(rf"{token}.*[%/]", index)
@@ -394,4 +409,5 @@ def _apart(write: Access, access: Access, ranges: Ranges) -> bool:
         return False  # agents of different roles
     if access.writes and access.lanes in ("other", "world", "all"):
         return False  # another message tells of it
-    return ranges.known or not (write.lanes.startswith("own") and access.lanes.startswith("own"))
+    both_own = write.lanes.startswith("own") and access.lanes.startswith("own")
+    return not both_own or (ranges.known and write.memory in ranges.of_agents)
