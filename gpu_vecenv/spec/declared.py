@@ -102,7 +102,7 @@ def _require_function(where: str, value: Any, or_none: bool = False) -> None:
 def _check_env(spec: EnvSpec) -> None:
     """Check fields that are neither tuples nor names of parts."""
     env = spec.name
-    for name in ("observation", "action", "lanes", "registers"):
+    for name in ("observation", "action", "lanes", "registers", "feature_names"):
         _require_function(f"{env}: {name}", getattr(spec, name), or_none=True)
     holds = spec.scratch is None or callable(spec.scratch) or isinstance(spec.scratch, tuple)
     require_part(holds, f"{env}: scratch", "a tuple of Scratch, a function of the parameters or None", spec.scratch)
