@@ -174,7 +174,8 @@ class Layout:
         by_role = named if isinstance(named, Mapping) else {"": named}
         for role, names in by_role.items():
             counts = {group.role: group.num_features for group in self.groups}
-            require_part(isinstance(role, str) and role in counts, where, f"names by role, of {', '.join(map(repr, counts))}", role)
+            roles = ", ".join(map(repr, counts))
+            require_part(isinstance(role, str) and role in counts, where, f"names by role, of {roles}", role)
             holds = isinstance(names, list | tuple) and all(isinstance(name, str) for name in names)
             expected = f"a list of {counts[role]} names, one for each feature"
             require_part(holds and len(names) == counts[role], where, expected, names)

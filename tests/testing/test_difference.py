@@ -71,7 +71,9 @@ def test_bits_are_compared_unless_there_is_a_tolerance():
 
 
 @pytest.mark.parametrize(("names", "says"), [
-    (lambda params: ["x"], "a list of 4 names, one for each feature"), (lambda params: {"car": ["x"] * 4}, "names by role, of ''"),
+    (lambda params: ["x"], "a list of 4 names, one for each feature"),
+    (lambda params: "wxyz", "a list of 4 names, one for each feature"),
+    (lambda params: {"car": ["x"] * 4}, "names by role, of ''"),
 ])  # fmt: skip
 def test_names_of_features_that_do_not_fit_are_refused(names, says):
     spec = replace(spec_of("WarpCartPole-v1"), feature_names=names)
