@@ -107,7 +107,7 @@ def _require_function(where: str, value: Any, or_none: bool = False) -> None:
 def _check_env(spec: EnvSpec) -> None:
     """Check fields that are neither tuples nor names of parts."""
     env = spec.name
-    for name in ("observation", "action", "lanes", "registers"):
+    for name in ("observation", "action", "lanes", "registers", "feature_names"):
         _require_function(f"{env}: {name}", getattr(spec, name), or_none=True)
     holds = spec.work is None or callable(spec.work) or isinstance(spec.work, str) and spec.work in spec.sizes
     sizes = f"the name of a size ({_listed(spec.sizes)}), a function of the parameters or None"

@@ -189,12 +189,13 @@ class Layout:
         named = called(where, self.spec.feature_names, self.params)
         by_role = named if isinstance(named, Mapping) else {"": named}
         for role, names in by_role.items():
-            group = next((group for group in self.groups if group.role == role), None)
-            roles = ", ".join(repr(one.role) for one in self.groups)
-            require_part(group is not None, where, f"names by role, of {roles}", role)
-            expected = f"{group.num_features if group else 0} names, one for each feature"
-            require_part(group is not None and len(names) == group.num_features, where, expected, names)
-        return {role: tuple(map(str, names)) for role, names in by_role.items()}
+            counts = {group.role: group.num_features for group in self.groups}
+            roles = ", ".join(map(repr, counts))
+            require_part(isinstance(role, str) and role in counts, where, f"names by role, of {roles}", role)
+            holds = isinstance(names, list | tuple) and all(isinstance(name, str) for name in names)
+            expected = f"a list of {counts[role]} names, one for each feature"
+            require_part(holds and len(names) == counts[role], where, expected, names)
+        return {role: tuple(names) for role, names in by_role.items()}
 
     def _requested(self, part: str, request: Callable[[Params], int] | None, low: int, high: int) -> int | None:
         """Return a number that the spec computes from the parameters; None without a request."""

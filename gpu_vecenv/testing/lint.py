@@ -15,10 +15,11 @@ from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.pyhooks.translate import translate
 from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.spec.layout import Layout
+from gpu_vecenv.testing.conflicts import conflicts
 from gpu_vecenv.testing.errors import CheckError
 from gpu_vecenv.testing.kernel_text import blank, block_end, functions_of, place_of, without_comments, without_lambdas
 from gpu_vecenv.testing.locals import kept_locals
-from gpu_vecenv.testing.phases import Ranges, conflicts
+from gpu_vecenv.testing.phases import Ranges
 from gpu_vecenv.testing.subject import Subject
 
 LIBRARY = (

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from gpu_vecenv.spec.layout import Layout
-from gpu_vecenv.testing.kernel_text import Function, block_end, functions_of, paren_end, place_of, statement_end
+from gpu_vecenv.testing.kernel_text import Function, block_end, paren_end, statement_end
 
 PHASE = re.compile(
     r"(?:GV_LOOP\s+)?for\s*\(\s*(?:const\s+)?(?:auto|int|gv_\w+)\s*&?\s*(\w+|\[[^\]]*\])\s*:\s*(w\.(agents|role\.\w+|each|pairs)\b)"
@@ -23,13 +23,6 @@ NOT_MEMORY = {"index", "in_role", "action", "obs", "mask", "effects", "at", "of_
 
 NUMBERS = ("index", "in_role")
 """Numbers of an agent."""
-
-SCATTER = "written at an index that is not the loop's, and another lane may write it; gather instead, see the rules for kernels"
-IN_TURN = "write in one phase and read in the next"
-WAIT = "put w.barrier() between the two phases"
-
-Problem = tuple[int, str]
-"""Position in the text, and a message."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +55,8 @@ class Ranges:
 
     def __init__(self, layout: Layout | None = None) -> None:
         self.known = layout is not None
+        fields = layout.spec.state if layout else ()
+        self.of_agents = {"reward", *(field.name for field in fields if field.extents[:1] == ("num_agents",))}
         self._counts = layout.role_counts if layout else {}
         self.several = layout is None or layout.num_agents > 1 or layout.requested_lanes > 1
 
@@ -84,6 +79,9 @@ class Scope:
     roles: tuple[tuple[str, str], ...] = ()
     """Roles of agents, by name."""
     own_numbers: frozenset[str] = frozenset()
+    """Numbers of the lane's element."""
+    own_offsets: frozenset[str] = frozenset()
+    """First numbers of parts that belong to the element, such as ``4 * me.index``, and tickets of ``gv_fetch_add``."""
     states: frozenset[str] = frozenset({"w.state"})
     scratches: frozenset[str] = frozenset({"w.scratch"})
     scalars: tuple[tuple[str, str], ...] = ()
@@ -206,9 +204,12 @@ class Hook:
             roles = (*scope.roles, (found[1], _role(found[2])))
             others = scope.other_agents | {found[1]}
             return replace(scope, other_agents=others, own_agents=scope.own_agents - {found[1]}, roles=roles)
-        if re.match(r"\s*(?:const\s+)?(?:int|gv_i32|auto)\s", said):
-            numbers = re.findall(r"\b(\w+)\s*=\s*(\w+)\.(?:index|in_role)\s*[,;]", said)
-            scope = replace(scope, own_numbers=scope.own_numbers | {name for name, of in numbers if of in scope.own_agents})
+        if scope.phase and re.match(r"\s*\(?\s*(?:const\s+)?(?:int|gv_i32|auto)\s", said):
+            for name, value in re.findall(r"\b(\w+)\s*=(?!=)\s*([^,;]+)", said):
+                if re.fullmatch(_own_number(scope), value.strip()):
+                    scope = replace(scope, own_numbers=scope.own_numbers | {name})
+                elif _lanes_of(value, scope) != "other":
+                    scope = replace(scope, own_offsets=scope.own_offsets | {name})
         if found := re.match(r"\s*(?:const\s+)?auto\s*&\s*(\w+)\s*=\s*w\.(state|scratch)\s*;", said):
             name = "states" if found[2] == "state" else "scratches"
             return replace(scope, **{name: getattr(scope, name) | {found[1]}})
@@ -290,7 +291,8 @@ def _memory(text: str, start: int, end: int, scope: Scope) -> Iterator[tuple[str
         close = block_end(text, found.end() - 1)
         member = re.compile(r"\.(\w+)\b(?!\s*\()").match(text, close, end)
         if member and member[1] not in NOT_MEMORY:
-            yield member[1], _other(scope), _role(found[1]), found.start(), _index_end(text, member.end())
+            lanes = _lanes_of(text[found.end() : close - 1].strip(), scope)
+            yield member[1], lanes, _role(found[1]), found.start(), _index_end(text, member.end())
     for names, prefix in ((scope.states, ""), (scope.scratches, "scratch.")):
         named = "|".join(map(re.escape, sorted(names)))
         for found in re.compile(rf"(?<![\w.])(?:{named})\.(\w+)\b(?!\s*\()").finditer(text, start, end):
@@ -320,14 +322,20 @@ def _of_world(scope: Scope) -> str:
     return scope.lanes if scope.lanes in ("once", "all") else "world"
 
 
+def _own_number(scope: Scope) -> str:
+    """Return the pattern of the numbers of the lane's element."""
+    numbers = [re.escape(name) for name in scope.own_numbers]
+    numbers += [rf"{re.escape(name)}\.(?:index|in_role)" for name in scope.own_agents]
+    return rf"(?<![\w.])(?:{'|'.join(numbers)})(?![\w.])" if numbers else r"(?!)"
+
+
 def _lanes_of(index: str, scope: Scope) -> str:
     """Return the lanes that access an element of an array by its index."""
     if scope.lanes in ("once", "all"):
         return scope.lanes
-    numbers = [re.escape(name) for name in scope.own_numbers]
-    numbers += [rf"{re.escape(name)}\.(?:index|in_role)" for name in scope.own_agents]
-    token = rf"(?<![\w.])(?:{'|'.join(numbers)})(?![\w.])" if numbers else r"(?!)"
-    if re.fullmatch(token, index):
+    token = _own_number(scope)
+    offsets = "|".join([*map(re.escape, scope.own_offsets), "gv_fetch_add"])
+    if re.fullmatch(token, index) or re.search(rf"(?<![\w.])(?:{offsets})(?![\w.])(?!.*[%/])", index):
         return scope.lanes
     shifted = re.search(rf"{token}\s*[+-]|[+-]\s*{token}", index) and "*" not in index
     folded = re.search(rf"{token}.*[%/]", index)
@@ -341,57 +349,3 @@ def _direction(text: str, first: int, last: int) -> tuple[bool, bool]:
     if behind is None and before is None:
         return (re.search(r"&\s*$", text[max(0, first - 3) : first]) is None, False)
     return (behind is None or behind[1] != "=", True)
-
-
-def conflicts(text: str, ranges: Ranges) -> Iterator[Problem]:
-    """Yield the conflicts between lanes in the hooks of a text.
-
-    Args:
-        text: the text without comments.
-        ranges: what is known of the agents.
-    """
-    functions = functions_of(text)
-    for name, function in functions.items() if ranges.several else ():
-        if name.startswith("env_") and "w" in function.parameters:
-            for stretch in Hook(text, functions, ranges).read(function):
-                yield from _scattered(stretch, ranges)
-                yield from _unordered(text, stretch, ranges)
-
-
-def _scattered(stretch: list[Access], ranges: Ranges) -> Iterator[Problem]:
-    """Yield writes of one element by more than one lane."""
-    for access in stretch if ranges.several else ():
-        if access.writes and access.lanes == "other":
-            yield access.position, f"`{access.text}` is {SCATTER}"
-        elif access.writes and ranges.known and access.lanes in ("world", "all"):
-            lanes = "each lane of the phase writes" if access.lanes == "world" else "all lanes write"
-            yield access.position, f"`{access.text}` is one number of the world, which {lanes}; write it under `if (w.once)`"
-
-
-def _unordered(text: str, stretch: list[Access], ranges: Ranges) -> Iterator[Problem]:
-    """Yield accesses of what another lane writes, without a barrier between."""
-    told = set[int]()
-    for write in stretch:
-        if not write.writes or write.lanes in ("other", "world", "all"):
-            continue
-        line = place_of(text, write.position)[1]
-        for access in stretch:
-            if access.position in told or not _apart(write, access, ranges):
-                continue
-            told.add(access.position)
-            of_write = f"`{write.text}` (line {line})"
-            if access.phase == write.phase:
-                yield access.position, f"`{access.text}` reads a neighbour in the phase that writes {of_write}; {IN_TURN}"
-            else:
-                yield access.position, f"`{access.text}` is of another lane than the write of {of_write}; {WAIT}"
-
-
-def _apart(write: Access, access: Access, ranges: Ranges) -> bool:
-    """Return True if two accesses may be those of different lanes to one element."""
-    if access.memory != write.memory or access.lanes == write.lanes:
-        return False
-    if write.role and access.role and write.role != access.role:
-        return False  # agents of different roles
-    if access.writes and access.lanes in ("other", "world", "all"):
-        return False  # another message tells of it
-    return ranges.known or not (write.lanes.startswith("own") and access.lanes.startswith("own"))

@@ -95,6 +95,8 @@ def sanitize(
                 done = replay(program, recording)
             except subprocess.TimeoutExpired as error:
                 raise CheckError("the replay did not end: some lanes wait at a barrier that others do not reach.") from error
+            if "unexpected memory mapping" in done.stderr:
+                raise NotRunError("ThreadSanitizer does not run with the random addresses of this system; try `setarch -R`")
             if done.returncode != 0:
                 raise CheckError(f"{report_of(done.stderr, files_of(spec))}.")
 

@@ -12,6 +12,7 @@ import gymnasium
 import numpy as np
 import pytest
 
+from gpu_vecenv import testing
 from gpu_vecenv.cli.main import main
 from gpu_vecenv.spec.registered import REGISTERED_PRESETS
 from gpu_vecenv.train import TrainConfig
@@ -155,6 +156,14 @@ def test_the_example_environment_works(walk):
     np.testing.assert_array_equal(terminated, np.abs(moved) > 1)
     np.testing.assert_array_equal(np.where(terminated, info["final_obs"][:, 0], obs[:, 0]), moved)
     env.close()
+
+
+@BOTH_LANGUAGES
+def test_the_reference_of_the_page_on_checks_is_that_of_the_example(walk):
+    (block,) = (b for b in PYTHON if b.path.name == "check.md" and "WalkReference" in b.text)
+    (walk / "reference.py").write_text(block.text)
+    subject = testing.Subject("walk:Walk-v0", {"max_episode_steps": 9}, num_steps=30)
+    assert testing.check_reference(subject) == "30 steps of 4 worlds"
 
 
 SETUP = re.compile(

@@ -5,12 +5,11 @@ import json
 
 import pytest
 
-from gpu_vecenv.backend.compiler import compile_object, cpu_level
-from gpu_vecenv.backend.cpu import CpuBackend
 from gpu_vecenv.backend.python import PythonBackend
 from gpu_vecenv.backend.select import make_backend
+from gpu_vecenv.testing.builds import Builds
 from tests.parity.trajectory import RECORD
-from tests.pyhooks.cases import CASES, PORTS, bits_of, hash_of, ported
+from tests.pyhooks.cases import CASES, bits_of, hash_of, ported
 
 MODES = ("same_step", "next_step", "disabled")
 QUICK = ("cartpole", "grid tag", "harvest", "pot", "spread")
@@ -25,19 +24,8 @@ ALIKE = [case for case, name in CASES.items() if name != "Pot-v0"]
 @pytest.fixture(scope="session")
 def compiled(tmp_path_factory):
     """Return a maker of back ends for hooks in Python, compiled with further flags; each is compiled once."""
-    folder = tmp_path_factory.mktemp("ports")
-
-    def make(*flags):
-        def backend(layout):
-            given = ported(layout)
-            path = folder / f"{PORTS[given.spec.name]}{''.join(flags)}.so"
-            if not path.exists():
-                compile_object(given.spec, cpu_level(), path, flags)
-            return CpuBackend(given, path, threads=1)
-
-        return backend
-
-    return make
+    builds = Builds(tmp_path_factory.mktemp("ports"))
+    return lambda *flags: lambda layout: builds.backend(*flags)(ported(layout))
 
 
 @functools.cache

@@ -21,6 +21,13 @@ MAPS[2, ::2, ::2] = TREE
 MAPS[2, 1::4, 1::2] = WALL
 MOVES = np.array([[0, 0], [1, 0], [-1, 0], [0, 1], [0, -1]])
 
+
+def window_names():
+    """Names of the cells around an agent."""
+    places = [f"{dx}, {dy}" for dy in range(-RADIUS, RADIUS + 1) for dx in range(-RADIUS, RADIUS + 1)]
+    return [f"{what} at {place}" for what in ("wall", "apple", "others") for place in places]
+
+
 SPEC = EnvSpec(
     name="Harvest-v0",
     kernel=Path(__file__).with_name("harvest.cu"),
@@ -56,8 +63,7 @@ SPEC = EnvSpec(
         Metric("last_zaps", "last", "zaps in the last step with a zap", "zaps"),
     ),
     rewards={"apple": "1 for an apple eaten", "`zap_cost`": "subtracted for a zap"},
-    feature_names=lambda params: ["x", "y", "frozen steps", "zap", *(f"{what} at {dx}, {dy}" for what in ("wall", "apple", "others")
-                                  for dy in range(-RADIUS, RADIUS + 1) for dx in range(-RADIUS, RADIUS + 1))],
+    feature_names=lambda params: ["x", "y", "frozen steps", "zap", *window_names()],
 )
 
 make_vec = partial(GpuVectorEnv, SPEC)

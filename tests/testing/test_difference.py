@@ -23,32 +23,36 @@ def changed(array, index, value):
     return array
 
 
+def zeros(*shape):
+    return np.zeros(shape, np.float32)
+
+
 WORDS = {
-    "a feature with a name": ("Harvest-v0", "obs", np.zeros((4, 5, 79), np.float32), (3, 4, 32), "world 3, agent 4, obs[32] `apple at 1, -2`"),
-    "a reward of an agent": ("Harvest-v0", "agent_reward", np.zeros((4, 5), np.float32), (3, 4), "world 3, agent 4, agent_reward"),
-    "a reward of a world": ("Harvest-v0", "reward", np.zeros(4, np.float32), (3,), "world 3, reward"),
-    "a mask": ("Harvest-v0", "action_mask", np.zeros((4, 5, 5), np.float32), (3, 2, 1), "world 3, agent 2, action_mask[1]"),
-    "a field of agents": ("Harvest-v0", "state.x", np.zeros((4, 5), np.float32), (3, 4), "world 3, agent 4, state x"),
-    "a field of a grid": ("Harvest-v0", "state.apples", np.zeros((4, 64), np.float32), (3, 44), "world 3, state apples[44]"),
-    "a number of the world": ("Pot-v0", "state.pot", np.zeros(4, np.float32), (2,), "world 2, state pot"),
-    "an agent of a role": ("Pot-v0", "obs.judge", np.zeros((4, 1, 1), np.float32), (2, 0, 0), "world 2, judge 0, obs[0]"),
-    "an own part": ("Pot-v0", "obs.player.own", np.zeros((4, 3, 1), np.float32), (2, 1, 0), "world 2, player 1, obs of player, own part[0]"),
-    "a shared part": ("Pot-v0", "obs.player.shared", np.zeros((4, 2), np.float32), (2, 1), "world 2, obs of player, shared part[1]"),
-    "a metric": ("Harvest-v0", "episode.eaten", np.zeros(4, np.float32), (1,), "world 1, episode.eaten"),
-    "one agent": ("WarpCartPole-v1", "obs", np.zeros((4, 4), np.float32), (1, 2), "world 1, obs[2]"),
-}  # fmt: skip
+    "a name": ("Harvest-v0", "obs", zeros(4, 5, 79), (3, 4, 32), "world 3, agent 4, obs[32] `apple at 1, -2`"),
+    "a reward of an agent": ("Harvest-v0", "agent_reward", zeros(4, 5), (3, 4), "world 3, agent 4, agent_reward"),
+    "a reward of a world": ("Harvest-v0", "reward", zeros(4), (3,), "world 3, reward"),
+    "a mask": ("Harvest-v0", "action_mask", zeros(4, 5, 5), (3, 2, 1), "world 3, agent 2, action_mask[1]"),
+    "a field of agents": ("Harvest-v0", "state.x", zeros(4, 5), (3, 4), "world 3, agent 4, state x"),
+    "a field of a grid": ("Harvest-v0", "state.apples", zeros(4, 64), (3, 44), "world 3, state apples[44]"),
+    "a number of the world": ("Pot-v0", "state.pot", zeros(4), (2,), "world 2, state pot"),
+    "an agent of a role": ("Pot-v0", "obs.judge", zeros(4, 1, 1), (2, 0, 0), "world 2, judge 0, obs[0]"),
+    "an own part": ("Pot-v0", "obs.player.own", zeros(4, 3, 1), (2, 1, 0), "world 2, player 1, obs of player, own part[0]"),
+    "a shared part": ("Pot-v0", "obs.player.shared", zeros(4, 2), (2, 1), "world 2, obs of player, shared part[1]"),
+    "a metric": ("Harvest-v0", "episode.eaten", zeros(4), (1,), "world 1, episode.eaten"),
+    "one agent": ("WarpCartPole-v1", "obs", zeros(4, 4), (1, 2), "world 1, obs[2]"),
+}
 
 
 @pytest.mark.parametrize("case", WORDS)
 def test_the_place_of_a_number(case):
-    name, array, zeros, index, words = WORDS[case]
-    found = first_difference(layout_of(name), {array: zeros}, {array: changed(zeros, index, -0.25)})
+    name, array, values, index, words = WORDS[case]
+    found = first_difference(layout_of(name), {array: values}, {array: changed(values, index, -0.25)})
     assert found == f"{words}: 0.0 and -0.25"
 
 
 def test_the_first_step_and_the_build_are_named():
-    zeros = np.zeros((2, 5), np.int32)
-    steps, wrong = [{"state.x": zeros}] * 3, [{"state.x": zeros}, *[{"state.x": changed(zeros, (1, 4), 7)}] * 2]
+    right = np.zeros((2, 5), np.int32)
+    steps, wrong = [{"state.x": right}] * 3, [{"state.x": right}, *[{"state.x": changed(right, (1, 4), 7)}] * 2]
     with pytest.raises(CheckError, match=r"^step 1, world 1, agent 4, state x: 0 and 7; built with a team of 7\.$"):
         require_equal(layout_of("Harvest-v0"), steps, wrong, "built with a team of 7")
     with pytest.raises(CheckError, match="^after the reset, world 1, agent 4"):
@@ -67,7 +71,9 @@ def test_bits_are_compared_unless_there_is_a_tolerance():
 
 
 @pytest.mark.parametrize(("names", "says"), [
-    (lambda params: ["x"], "4 names, one for each feature"), (lambda params: {"car": ["x"] * 4}, "names by role, of ''"),
+    (lambda params: ["x"], "a list of 4 names, one for each feature"),
+    (lambda params: "wxyz", "a list of 4 names, one for each feature"),
+    (lambda params: {"car": ["x"] * 4}, "names by role, of ''"),
 ])  # fmt: skip
 def test_names_of_features_that_do_not_fit_are_refused(names, says):
     spec = replace(spec_of("WarpCartPole-v1"), feature_names=names)

@@ -111,3 +111,9 @@ def test_a_quick_check_of_an_env_passes(env_id):
 @pytest.mark.parametrize("env_id", IDS)
 def test_a_whole_check_of_a_shipped_env_passes(env_id):
     testing.check_env(env_id)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("env_id", IDS)
+def test_a_gpu_gives_the_bits_of_the_cpu(env_id):
+    testing.check_gpu(testing.Subject(env_id))
