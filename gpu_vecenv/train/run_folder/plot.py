@@ -200,7 +200,10 @@ def _draw_legend(figure: Any, panels: Sequence[_Panel], policies: Sequence[str])
 
     if len(policies) < 2 or all(panel.of_returns for panel in panels):
         return
-    lines = [Line2D([], [], linewidth=1.8, label=name, **look_of(f"/{name}", policies)) for name in policies[:MAX_POLICIES]]
+    lines = []
+    for name in policies[:MAX_POLICIES]:
+        look: dict[str, Any] = {**look_of(f"/{name}", policies)}
+        lines.append(Line2D([], [], linewidth=1.8, label=name, **look))
     legend = figure.legend(handles=lines, loc="outside lower center", ncols=min(len(lines), 6), frameon=False, fontsize="small")
     for entry in legend.get_texts():
         entry.set_parse_math(False)

@@ -46,6 +46,7 @@ def plot_sweep(path: Path, results: Sequence[Result], maximize: bool, metric: st
     first.plot(numbers, [value for _, value, _ in results], ".", color=NEUTRAL["color"], label="a run")
     first.step(numbers, best, where="post", label="the best so far", **OTHERS[0])
     first.set_xlabel("trial")
+    first.xaxis.get_major_locator().set_params(integer=True)
     first.set_ylabel(metric)
     first.legend()
     for name in names:
