@@ -9,9 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from gpu_vecenv.cli.main import main
-from gpu_vecenv.cli.new import env_id, parse_roles
-
 ROOT = Path(__file__).resolve().parents[2]
 KINDS = {"discrete": [], "grid": ["--grid"], "continuous": ["--continuous"]}
 ROLES = {"one role": [], "two roles": ["--roles", "gatherer:3,guard:1"], "one agent": ["--roles", "solo:1"]}
