@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,6 +21,9 @@ from tests.debug.faulty import KERNEL, SPEC, line_of, make_vec
 from tests.kernels.nvrtc import compile_text
 from tests.kernels.test_ptx import spec_of
 from tests.parity.trajectory import CASES, RECORD, trajectory_hash
+from tools.docs.readme import blocks
+
+ROOT = Path(__file__).resolve().parents[2]
 
 FAULTS = {
     1: ("w.at.cells", "env_step: index -1 of axis 1 (width) of w.state.cells, which has the elements 0 to 3", 0),
@@ -167,3 +171,11 @@ def test_the_fused_rollout_gives_way_to_debug_kernels(monkeypatch):
     assert rollout.whole_rollout(env, None, fused) is None
     monkeypatch.setenv(VARIABLE, "release")
     assert rollout.whole_rollout(env, None, fused) == "fused"
+
+
+def test_the_page_shows_messages_as_they_are():
+    page = blocks(ROOT / "docs" / "learn" / "debugging.md")
+    shown = [re.sub(r"\d+", "N", block.text.strip()) for block in page if block.language == "text"]
+    said = [f"walk.cu:1: {FAULTS[fault][1]}; step 2, world 0, agent 0." for fault in (2, 1)]
+    printed = "walk.cu:1: step 2, world 0, agent 0: speed = -0.5"  # as in test_prints_have_step_world_and_agent
+    assert shown == [re.sub(r"\d+", "N", text) for text in (printed, *said)]
