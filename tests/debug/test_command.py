@@ -154,10 +154,12 @@ GDB = [b for b in PAGE if b.language == "gdb"]
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("gdb") is None, reason="gdb is not installed")
-def test_the_recipe_of_gdb_stops_in_the_hook_and_at_the_fault():
+def test_the_recipe_of_gdb_stops_in_the_hook_in_a_step_and_at_the_fault():
     (recipe,) = (b.text for b in GDB if "cuda" not in b.text)
-    commands = recipe.replace("world_number == 1", "world_number == 0") + "\ncontinue\nbacktrace\nkill\nquit\n"
-    done = debug(FAULTY, "--gdb", "--env", "fault=4", stdin=commands)
+    commands = f"{recipe}\ncontinue\nprint w.t\nbacktrace 5\nkill\nquit\n"
+    faultless, wrong = (debug(FAULTY, "--gdb", "--env", f"fault={fault}", stdin=commands) for fault in (0, 4))
+    assert "$3 = (const gv_i32 &) @0x" in faultless.stdout and ": 12" in faultless.stdout, faultless.stdout[-3000:]
+    done = wrong
     assert re.search(r"Breakpoint 1, env_step \(w=.*faulty\.cu", done.stdout), done.stdout[-3000:] + done.stderr[-2000:]
     assert "$1 = (const gv_i32 &) @0x" in done.stdout
     place = rf"env_step \(w=\.\.\.\)\s+at \S*faulty\.cu:{line_of('me.v[2')}"
