@@ -39,12 +39,12 @@ def sanitizer_environment(kind: BuildKind, environment: Mapping[str, str]) -> di
     return changed
 
 
-def fix_addresses() -> bool:
-    """Make programs that this process starts have the same addresses in each run; return False if the system forbids it.
+def fix_addresses() -> None:
+    """Let the program that this process becomes have the same addresses in each run, if the system allows it.
 
     Addresses at random places may leave no room for the tables of the thread sanitizer.
     """
-    return int(ctypes.CDLL(None).personality(ADDR_NO_RANDOMIZE)) != -1
+    ctypes.CDLL(None).personality(ADDR_NO_RANDOMIZE)
 
 
 def _library(name: str) -> str:

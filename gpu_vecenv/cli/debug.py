@@ -7,6 +7,8 @@ import json
 import os
 import shlex
 import shutil
+import signal
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, NoReturn
@@ -129,15 +131,15 @@ def gdb_words(words: Sequence[str]) -> list[str]:
 
 
 def _start(words: Sequence[str], kind: str, gdb: bool) -> NoReturn:
-    """Replace this process by a Python with kernels of a kind."""
+    """Run a Python with kernels of a kind, and end with its status."""
     environment = {**os.environ, VARIABLE: kind, "PYTHONFAULTHANDLER": "1"}
     if KINDS[kind].sanitizer:
         environment = sanitizer_environment(KINDS[kind], environment)
-    if kind == "tsan" and not fix_addresses():
-        print("The system does not let addresses be fixed; ThreadSanitizer may stop with 'unexpected memory mapping'.")
     words = gdb_words(words) if gdb else list(words)
     print(f"{VARIABLE}={kind} {shlex.join(words)}", flush=True)
-    try:
-        os.execvpe(words[0], words, environment)
-    except OSError as error:
-        raise DeviceError(f"could not run {words[0]!r}: {error}.") from error
+    # Without fixed addresses ThreadSanitizer stops with "unexpected memory mapping" if they leave it no room.
+    with subprocess.Popen(words, env=environment, preexec_fn=fix_addresses if kind == "tsan" else None) as process:
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for gdb and the script
+        status = process.wait()
+        signal.signal(signal.SIGINT, before)
+    raise SystemExit(status if status >= 0 else 128 - status)

@@ -31,9 +31,9 @@ Texts = Mapping[str, str]
 
 LINE = {
     "sentence": "agents run along a line, and each is rewarded for being near the flag of its role.",
-    "rules": "A world has a line from 0 to 1. Agents and a flag for each role start at random places. In each step an agent moves by "
-             "$move_rule, and does not leave the line. Its reward is minus its distance from the flag. An agent observes its place, "
-             "and how far the flag is to the right. An episode lasts `max_episode_steps` steps.",
+    "rules": "A world has a line from 0 to 1. Agents and a flag for each role start at random places. In each step an agent "
+             "moves by $move_rule, and does not leave the line. Its reward is minus its distance from the flag. An agent "
+             "observes its place, and how far the flag is to the right. An episode lasts `max_episode_steps` steps.",
 }  # fmt: skip
 KINDS: dict[str, Texts] = {
     "discrete": {
@@ -51,10 +51,10 @@ KINDS: dict[str, Texts] = {
     "grid": {
         "folder": "grid",
         "sentence": "agents walk on a grid, and each is rewarded for being near the flag of its role.",
-        "rules": "A world has `size` times `size` cells. Agents and a flag for each role start in random cells. In each step an agent "
-                 "stays (action 0) or moves by one cell: x + 1, x - 1, y + 1, y - 1 (actions 1 to 4). It does not leave the grid. Its "
-                 "reward is minus the number of steps to the flag, divided by the largest coordinate. An agent observes its cell and "
-                 "the way to the flag, divided alike. An episode lasts `max_episode_steps` steps.",
+        "rules": "A world has `size` times `size` cells. Agents and a flag for each role start in random cells. In each step an "
+                 "agent stays (action 0) or moves by one cell: x + 1, x - 1, y + 1, y - 1 (actions 1 to 4). It does not leave "
+                 "the grid. Its reward is minus the number of steps to the flag, divided by the largest coordinate. An agent "
+                 "observes its cell and the way to the flag, divided alike. An episode lasts `max_episode_steps` steps.",
     },
 }  # fmt: skip
 """Texts of the templates by kind of env."""
@@ -113,7 +113,8 @@ def title_of(name: str) -> str:
 def require_name(name: str) -> None:
     """Raise ParameterError for a name that a module may not have, or that another one has."""
     if not re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", name) or keyword.iskeyword(name):
-        raise ParameterError(f"expected a name of lower-case letters, digits and single underscores, such as my_env, got {name!r}.")
+        expected = "a name of lower-case letters, digits and single underscores, such as my_env"
+        raise ParameterError(f"expected {expected}, got {name!r}.")
     if not os.path.lexists(name) and importlib.util.find_spec(name) is not None:
         raise ParameterError(f"{name}: expected the name of a new module, got one that is installed.")
     if env_id(name) in gymnasium.registry:

@@ -116,7 +116,8 @@ def _at(spec: EnvSpec) -> list[str]:
             index = f'GV_CHECKED_AXIS(i{number}, {length}, "{shown} of w.state.{field.name}")'
             place = f"({place}) * {length} + {index}" if place else index
         indices = ", ".join(f"GvIndex i{number}" for number in range(len(lengths)))
-        lines.append(f"    GV_METHOD {C_TYPES[field.dtype]}& {field.name}({indices}) const {{ return state.{field.name}[{place}]; }}")
+        head = f"GV_METHOD {C_TYPES[field.dtype]}& {field.name}({indices}) const"
+        lines.append(f"    {head} {{ return state.{field.name}[{place}]; }}")
     return [*lines, "};", ""]
 
 

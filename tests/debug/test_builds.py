@@ -5,30 +5,35 @@ import json
 import re
 import shutil
 import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from gpu_vecenv.backend.build_kind import KINDS, VARIABLE
 from gpu_vecenv.backend.compiler import FLAGS, cpu_level, find_compiler, object_name
+from gpu_vecenv.backend.cuda import compile_options, module_blocks
 from gpu_vecenv.backend.debug import DebugCpuBackend
 from gpu_vecenv.backend.source import kernel_source
 from gpu_vecenv.errors import CompileError, HookFault, ParameterError
+from gpu_vecenv.spec.layout import Layout
 from tests.debug.faulty import KERNEL, SPEC, line_of, make_vec
 from gpu_vecenv.testing.nvrtc import compile_text
 from tests.kernels.test_ptx import spec_of
 from tests.parity.trajectory import CASES, RECORD, trajectory_hash
+from tools.docs.readme import blocks
+
+ROOT = Path(__file__).resolve().parents[2]
 
 FAULTS = {
-    1: ("w.at.cells", "env_step: index -1 of axis 1 (width) of w.state.cells, which has the elements 0 to 3; {place}, agent 0"),
-    2: ("w.state.cells[me", "env_step: index -1 of w.state.cells, which has the elements 0 to 19, shape (height, width); {place}, "
-                            "agent 0"),
-    3: ("w.agents[me.index + two]", "env_step: index 3 of w.agents, which has the elements 0 to 2; {place}, agent 2"),
-    4: ("me.v[2", "env_step: index 2 of row 0 of w.state.v, which has the elements 0 to 1, shape (num_agents, 2); {place}, agent 0"),
-    5: ("w.scratch.sums", "env_step: index 7 of w.scratch.sums, which has the elements 0 to 2; {place}, agent 0"),
-    7: ("me.obs[w.t]", "env_observe: index 2 of me.obs, which has the elements 0 to 1; {place}, agent 0"),
-}  # fmt: skip
-"""Text of the line of a mistake, and what is said of it."""
+    1: ("w.at.cells", "env_step: index -1 of axis 1 (width) of w.state.cells, which has the elements 0 to 3", 0),
+    2: ("w.state.cells[me", "env_step: index -1 of w.state.cells, which has the elements 0 to 19, shape (height, width)", 0),
+    3: ("w.agents[me.index + two]", "env_step: index 3 of w.agents, which has the elements 0 to 2", 2),
+    4: ("me.v[2", "env_step: index 2 of row 0 of w.state.v, which has the elements 0 to 1, shape (num_agents, 2)", 0),
+    5: ("w.scratch.sums", "env_step: index 7 of w.scratch.sums, which has the elements 0 to 2", 0),
+    7: ("me.obs[w.t]", "env_observe: index 2 of me.obs, which has the elements 0 to 1", 0),
+}
+"""Text of the line of a mistake, what is said of it, and the agent."""
 
 
 @pytest.fixture(autouse=True)
@@ -49,10 +54,10 @@ def stepped(fault, steps=3, **options):
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_an_index_outside_of_an_array_is_named(fault):
-    text, said = FAULTS[fault]
+    text, said, agent = FAULTS[fault]
     with pytest.raises(HookFault) as error:
         stepped(fault)
-    assert str(error.value) == f"faulty.cu:{line_of(text)}: {said.format(place='step 2, world 0')}."
+    assert str(error.value) == f"faulty.cu:{line_of(text)}: {said}; step 2, world 0, agent {agent}."
 
 
 def test_a_row_of_another_length_is_named():
@@ -95,8 +100,8 @@ def test_other_builds_have_no_print_and_no_check():
 
 @pytest.mark.parametrize("arch", [80, pytest.param(90, marks=pytest.mark.slow)])
 def test_a_debug_build_compiles_for_gpus(arch):
-    options = ["--std=c++17", "--fmad=false", "--device-debug", "-DGV_LANES=4", "-DGV_TEAMS=8", "-DGV_RESIDENT=1", "-DGV_MODULE=0"]
-    ptx = compile_text(kernel_source(SPEC), arch, *options)
+    layout = Layout(SPEC, SPEC.resolve({}))
+    ptx = compile_text(kernel_source(SPEC), arch, *compile_options(layout, 0, module_blocks(layout, 0)))
     assert "vprintf" in ptx and "gv_fault_record" in ptx and re.search(r"\.file.*faulty\.cu", ptx)
 
 
@@ -166,3 +171,11 @@ def test_the_fused_rollout_gives_way_to_debug_kernels(monkeypatch):
     assert rollout.whole_rollout(env, None, fused) is None
     monkeypatch.setenv(VARIABLE, "release")
     assert rollout.whole_rollout(env, None, fused) == "fused"
+
+
+def test_the_page_shows_messages_as_they_are():
+    page = blocks(ROOT / "docs" / "learn" / "debugging.md")
+    shown = [re.sub(r"\d+", "N", block.text.strip()) for block in page if block.language == "text"]
+    said = [f"walk.cu:1: {FAULTS[fault][1]}; step 2, world 0, agent 0." for fault in (2, 1)]
+    printed = "walk.cu:1: step 2, world 0, agent 0: speed = -0.5"  # as in test_prints_have_step_world_and_agent
+    assert shown == [re.sub(r"\d+", "N", text) for text in (printed, *said)]

@@ -111,6 +111,7 @@ def test_the_wheel_fits_every_python_and_installs_one_package(wheel):
     names = zipfile.ZipFile(wheel).namelist()
     assert {name.split("/")[0] for name in names} == {"gpu_vecenv", "gpu_vecenv-0.1.0.dist-info"}
     for needed in ("py.typed", "kernels/target/cuda.h", "kernels/policy/draw.cu", "envs/tag/tag.cu", "envs/tag/README.md",
+                   "cli/templates/grid/hooks.cu.in",
                    "train/runner/trainer.py", "envs/mountain_car/valley.h", "envs/covid/data/history.npz",
                    "envs/covid/data/calibration.json", "envs/covid/data/LICENSES.md",
                    "envs/catalysis/data/landscapes.npz", "envs/catalysis/data/configurations.json",

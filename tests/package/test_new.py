@@ -5,12 +5,16 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
+import zipfile
 from pathlib import Path
 
 import pytest
+import yaml
 
 from gpu_vecenv.cli.main import main
-from gpu_vecenv.cli.new import env_id, parse_roles
+from gpu_vecenv.cli.new import KINDS as TEXTS
+from gpu_vecenv.cli.new import package_files
 
 ROOT = Path(__file__).resolve().parents[2]
 KINDS = {"discrete": [], "grid": ["--grid"], "continuous": ["--continuous"]}
@@ -52,16 +56,21 @@ from gpu_vecenv.train import TrainConfig, Trainer, evaluate
 import {name}
 config = TrainConfig("{name}:{title}-v0", device="cpu", out="run", total_steps={steps}, num_envs=16)
 Trainer(config, quiet=True).train()
-print(evaluate("run").mean_return)
-print(evaluate("run", policy_map={{role: "random" for role in {roles}}}).mean_return)
+print(min(evaluate("run").mean_return.values()))
+print(max(evaluate("run", policy_map={{role: "random" for role in {roles}}}).mean_return.values()))
 """
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """An empty folder, which is the present one."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
 
 def made(folder, kind, roles, language, name="forage"):
     """Write a package and return the environment of a Python that finds it."""
-    command = [sys.executable, "-m", "gpu_vecenv", "new", name, *KINDS[kind], *ROLES[roles], *LANGUAGES[language]]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
-    assert done.returncode == 0, done.stderr
+    assert main(["new", name, *KINDS[kind], *ROLES[roles], *LANGUAGES[language]]) == 0
     return {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder / name / "src"), str(ROOT)])}
 
 
@@ -75,21 +84,80 @@ def run(code, folder, environment, **names):
 @pytest.mark.parametrize(("kind", "roles", "language"), [
     pytest.param(*case, marks=[] if case in QUICK else pytest.mark.slow, id=", ".join(case)) for case in ALL
 ])  # fmt: skip
-def test_a_new_env_steps_as_its_reference_and_is_drawn(kind, roles, language, tmp_path):
-    environment = made(tmp_path, kind, roles, language)
-    run(USE, tmp_path, environment, device="cpu")
+def test_a_new_env_steps_as_its_reference_and_is_drawn(kind, roles, language, here):
+    environment = made(here, kind, roles, language)
     if language == "python":
-        run(USE, tmp_path, environment, device="python")
+        run(USE, here, environment, device="python")
+    if language != "python" or (kind, roles, language) not in QUICK:
+        run(USE, here, environment, device="cpu")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "roles", "language"), [case for case in ALL if case[2] == "c++" or case in QUICK])
-def test_a_new_env_is_learned(kind, roles, language, tmp_path):
-    environment = made(tmp_path, kind, roles, language)
-    names = re.findall(r'Role\("(\w+)"', (tmp_path / "forage/src/forage/spec.py").read_text())
-    learned, random = map(float, run(LEARN, tmp_path, environment, steps=100_000, roles=names).split())
+def test_a_new_env_is_learned(kind, roles, language, here):
+    environment = made(here, kind, roles, language)
+    names = re.findall(r'Role\("(\w+)"', (here / "forage/src/forage/spec.py").read_text())
+    learned, random = map(float, run(LEARN, here, environment, steps=50_000, roles=names).split())
     assert learned > 0.6 * random  # returns are negative
 
 
-def files_of(folder):
-    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+def test_the_files_of_a_package(here, capsys):
+    made(here, "grid", "two roles", "c++")
+    files = {str(path.relative_to(here / "forage")): path.read_text() for path in (here / "forage").rglob("*") if path.is_file()}
+    source = ("__init__", "preset", "reference", "render", "spec")
+    assert set(files) == {
+        "pyproject.toml", "README.md", ".github/workflows/test.yml", "tests/test_forage.py", "src/forage/forage.cu",
+        *(f"src/forage/{name}.py" for name in source),
+    }  # fmt: skip
+    assert tomllib.loads(files["pyproject.toml"])["tool"]["setuptools"]["package-data"] == {"forage": ["*.cu", "*.h"]}
+    (steps,) = [job["steps"] for job in yaml.safe_load(files[".github/workflows/test.yml"])["jobs"].values()]
+    assert {"run": "gpu-vecenv check forage:Forage-v0"} in steps
+    assert len(re.findall(r"^def|^    [^ ]", files["tests/test_forage.py"], re.MULTILINE)) <= 10
+    lines = [line for text in files.values() for line in text.splitlines() if not line.startswith("A world has")]
+    assert max(map(len, lines)) <= 130
+    assert not re.search(r"\$\w|%each|%end", "".join(files.values()))
+    assert [path.name for path in here.iterdir()] == ["forage"]
+    assert "gpu-vecenv train forage:Forage-v0 --out runs/forage" in capsys.readouterr().out
+
+
+def test_the_files_in_python_have_no_mistake(tmp_path):
+    for kind, python in itertools.product(TEXTS, (False, True)):
+        for path, text in package_files("two_words", kind, {"a": 1, "b": 2}, python):
+            (tmp_path / kind / str(python) / path).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / kind / str(python) / path).write_text(text)
+    options = ["--isolated", "--select", "E,F,W,B,UP", "--line-length", "130"]
+    done = subprocess.run([sys.executable, "-m", "ruff", "check", *options, str(tmp_path)], capture_output=True, text=True)
+    assert done.returncode == 0 or "No module named ruff" in done.stderr, done.stdout
+
+
+REFUSED = {
+    "Forage": "expected a name of lower-case letters, digits and single underscores, such as my_env, got 'Forage'.",
+    "my-env": "expected a name of lower-case letters, digits and single underscores, such as my_env, got 'my-env'.",
+    "../forage": "expected a name of lower-case letters, digits and single underscores, such as my_env, got '../forage'.",
+    "class": "expected a name of lower-case letters, digits and single underscores, such as my_env, got 'class'.",
+    "numpy": "numpy: expected the name of a new module, got one that is installed.",
+    "cart_pole": "cart_pole: expected a name whose id is new, got CartPole-v0, which Gymnasium has.",
+    "there": "there: expected a name that no file or folder has here, got one that exists.",
+    "forage --grid --continuous": "--grid: expected it or --continuous, got both.",
+    "forage --roles a": "--roles: expected NAME:COUNT,... with numbers from 1 to 1000, got 'a'.",
+    "forage --roles a:0": "--roles: expected NAME:COUNT,... with numbers from 1 to 1000, got 'a:0'.",
+    "forage --roles a:1,a:2": "--roles: expected each role once, got 'a' twice.",
+    "forage --roles int:1": "--roles: expected names of lower-case letters, digits and underscores, got 'int'.",
+}
+
+
+@pytest.mark.parametrize("words", REFUSED)
+def test_a_wrong_name_is_refused_and_nothing_is_written(words, here, capsys):
+    (here / "there").mkdir()
+    assert main(["new", *words.split()]) == 2
+    assert capsys.readouterr().err == f"gpu-vecenv new: {REFUSED[words]}\n"
+    assert [path.name for path in here.iterdir()] == ["there"] and not list((here / "there").iterdir())
+
+
+@pytest.mark.slow
+def test_a_wheel_of_a_package_has_the_kernel(here):
+    made(here, "discrete", "one role", "c++")
+    command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", "wheels", "./forage"]
+    subprocess.run(command, check=True, capture_output=True)
+    (wheel,) = (here / "wheels").iterdir()
+    assert {"forage/forage.cu", "forage/spec.py", "forage/render.py"} <= set(zipfile.ZipFile(wheel).namelist())

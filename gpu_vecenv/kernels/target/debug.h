@@ -97,25 +97,22 @@ struct GvText {
 // ---- prints ---------------------------------------------------------------------------------------------------
 
 #define GV_PRINT(name, value) gv_print(name, value, __FILE__, __LINE__)
-#define GV_PRINTS(type, format, as)                                                            \
-    GV_FN void gv_print(const char* name, type value, const char* file, gv_i32 line) {         \
-        char head[512];                                                                        \
-        GvText(head).source(file, line) << ": ";                                               \
-        char place[512];                                                                       \
-        GvText(place).place();                                                                 \
-        printf("%s%s: %s = " format "\n", head, place, name, (as)value);                       \
-        GV_FLUSH;                                                                              \
-    }
-GV_PRINTS(bool, "%d", int)
-GV_PRINTS(gv_i32, "%d", int)
-GV_PRINTS(gv_u32, "%u", unsigned)
-GV_PRINTS(gv_i64, "%lld", long long)
-GV_PRINTS(gv_u64, "%llu", unsigned long long)
+#define GV_PRINT_AS(format, ...)                                                     \
+    char source[512], place[512];                                                    \
+    GvText(source).source(file, line);                                               \
+    GvText(place).place();                                                           \
+    printf("%s: %s: %s = " format "\n", source, place, name, __VA_ARGS__);           \
+    GV_FLUSH;
+GV_FN void gv_print(const char* name, bool value, const char* file, gv_i32 line) { GV_PRINT_AS("%d", (int)value) }
+GV_FN void gv_print(const char* name, gv_i32 value, const char* file, gv_i32 line) { GV_PRINT_AS("%d", value) }
+GV_FN void gv_print(const char* name, gv_u32 value, const char* file, gv_i32 line) { GV_PRINT_AS("%u", value) }
+GV_FN void gv_print(const char* name, gv_i64 value, const char* file, gv_i32 line) { GV_PRINT_AS("%lld", value) }
+GV_FN void gv_print(const char* name, gv_u64 value, const char* file, gv_i32 line) { GV_PRINT_AS("%llu", value) }
 // double: printf takes no float.
-GV_PRINTS(float, "%.9g", double)
+GV_FN void gv_print(const char* name, float value, const char* file, gv_i32 line) { GV_PRINT_AS("%.9g", (double)value) }
 // double: values of hooks that compute in double.
-GV_PRINTS(double, "%.17g", double)
-#undef GV_PRINTS
+GV_FN void gv_print(const char* name, double value, const char* file, gv_i32 line) { GV_PRINT_AS("%.17g", value) }
+#undef GV_PRINT_AS
 
 // ---- checks ---------------------------------------------------------------------------------------------------
 
