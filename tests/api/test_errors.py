@@ -55,7 +55,7 @@ def test_state_fields_of_unsupported_dtypes_raise_errors(dtype):
 
 
 def test_errors_subclass_built_in_errors():
-    kinds = (ValueError, TypeError, RuntimeError, ImportError, MemoryError, OSError, AttributeError)
+    kinds = (ValueError, TypeError, RuntimeError, ImportError, MemoryError, OSError, AttributeError, ArithmeticError)
     for kind in vars(errors).values():
         if isinstance(kind, type) and kind is not errors.GpuVecenvError:
             assert issubclass(kind, errors.GpuVecenvError) and issubclass(kind, kinds), kind

@@ -1,9 +1,10 @@
-"""Writes ``docs/api/kernel.md`` from kernels' headers and ``kernel_examples.toml``; ``--check`` only says if it is out of date."""
+"""Writes ``docs/api/kernel.md`` from headers of kernels and ``kernel_examples.toml``; ``--check`` only says if it is stale."""
 
 from __future__ import annotations
 
 import re
 import sys
+import textwrap
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 from tools.docs.generated import update_page, with_block  # noqa: E402
 
+WIDTH = 130
+"""Columns of the page."""
 COMMAND = "python tools/docs/kernel_page.py"
 PAGE = ROOT / "docs" / "api" / "kernel.md"
 KERNELS = ROOT / "gpu_vecenv" / "kernels"
@@ -98,6 +101,8 @@ def declared(name: dict[str, Any], text: str) -> tuple[str, str]:
     pattern = re.compile(rf"^{start}(.*?[\s&*]{last}\b(?:\(.*?\))?)(?: const)?(?:;| {{|$)")
     for number, line in enumerate(lines):
         code, _, trailing = line.partition("  // ")
+        if code.strip().startswith(":"):  # values of a constructor
+            continue
         single = next((part.strip() for part in code.split(";") if re.search(rf"[\s&*]{last}$", part.rstrip())), "")
         match = pattern.match(code)
         if match is None and not (single and "(" not in single):
@@ -127,6 +132,7 @@ def page_text(text: str) -> str:
             meaning = name.get("text") or sentence(comment)
             if not meaning:
                 raise ValueError(f"expected a comment on {name['name']} in the headers, or a text in kernel_examples.toml.")
+            meaning = textwrap.fill(meaning, WIDTH, break_on_hyphens=False, break_long_words=False)
             parts.append(f"### `{name['name']}`\n\n`{signature}`\n\n{meaning}\n\n```cuda\n{name['code'].strip()}\n```")
     return with_block(text, "names", COMMAND, "\n\n".join(parts))
 

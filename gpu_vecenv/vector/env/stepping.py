@@ -23,9 +23,7 @@ class StepResult(NamedTuple):
     ended: np.ndarray
     """bool (N,), the episode ended."""
     alive: np.ndarray
-    """bool (N, A), after the step, before a reset."""
-    alive_next: np.ndarray
-    """bool (N, A), before the next step, after a reset."""
+    """bool (N, A), in the game after the step, before a reset."""
     metrics: np.ndarray
     """float32 (M, N), valid where the episode ended."""
     outputs: dict[str, np.ndarray]
@@ -93,7 +91,7 @@ def _result(env: Any, results: tuple[Any, ...]) -> StepResult:
              "truncated": truncated}  # fmt: skip
     outputs = {name: values for name, tree in shown.items() if tree is not None for name, values in named(name, tree)}
     stacked = np.stack(metrics) if metrics else np.zeros((0, env.num_worlds), np.float32)
-    return StepResult(agent_reward, terminated | truncated, alive, _alive(env), stacked, outputs)
+    return StepResult(agent_reward, terminated | truncated, alive, stacked, outputs)
 
 
 def _alive(env: Any) -> np.ndarray:

@@ -131,7 +131,7 @@ def _played(env: GpuVectorEnv, part: Part, progress: Callable[[float], object]) 
         last = np.where(running[:, None], step.alive, last)
         metrics = np.where(running & step.ended, step.metrics, metrics)
         running = running & ~step.ended
-        alive = step.alive_next
+        alive = step.alive
         progress((number + 1) / num_steps)
     return {"return": total, "steps_alive": taken, "alive": last, "length": length, "metrics": metrics}
 
