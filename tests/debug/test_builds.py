@@ -17,8 +17,8 @@ from gpu_vecenv.backend.debug import DebugCpuBackend
 from gpu_vecenv.backend.source import kernel_source
 from gpu_vecenv.errors import CompileError, HookFault, ParameterError
 from gpu_vecenv.spec.layout import Layout
-from tests.debug.faulty import KERNEL, SPEC, line_of, make_vec
 from gpu_vecenv.testing.nvrtc import compile_text
+from tests.debug.faulty import KERNEL, SPEC, line_of, make_vec
 from tests.kernels.test_ptx import spec_of
 from tests.parity.trajectory import CASES, RECORD, trajectory_hash
 from tools.docs.readme import blocks
