@@ -35,8 +35,8 @@ def world_header(spec: EnvSpec) -> str:
     lines += ["#ifdef GV_OBSERVES_STEP", "GV_HOOK void env_observe_step(GvWorld& w);", "#endif"]
     lines += ["#ifdef GV_SETTLES", "GV_HOOK void env_settle(GvWorld& w);", "#endif", ""]
     lines += _struct("GvWorldParams", _params(spec), "Parameters and constants; the world's value, if each world has one.")
-    lines += _struct("GvWorldSizes", [("gv_i32", name, f"gv_{name}(a)") for name in size_names(spec)], "Sizes.")
-    tables = [(f"const {C_TYPES[table.dtype]}* const&", table.name, f"a.{table.name}") for table in spec.tables]
+    lines += _struct("GvWorldSizes", [("const gv_i32", name, f"gv_{name}(a)") for name in size_names(spec)], "Sizes.")
+    tables = [(f"const {C_TYPES[table.dtype]}* const", table.name, f"a.{table.name}") for table in spec.tables]
     lines += _struct("GvWorldTables", tables, "Tables.")
     options = [("const float&", o.name, f"a.reset_bounds[{i}]") for i, o in enumerate(spec.reset_options) if is_c_name(o.name)]
     lines += _struct("GvWorldOptions", options, "Options of the last reset.")
@@ -70,18 +70,15 @@ def _struct(name: str, members: Members, doc: str) -> list[str]:
 
 
 def _params(spec: EnvSpec) -> Members:
-    """Parameters and constants. Those in memory of the arguments are references, so that they are read where a hook uses them."""
+    """Parameters and constants. They are values, not references, so that compilers may move their reads inside a helper."""
     members = []
     for param in spec.kernel_params:
         ctype = C_TYPES[str(param.dtype)]
-        if param.name in spec.sizes:
-            members.append((ctype, param.name, f"gv_{param.name}(a)"))
-        elif param.per_world:
+        value = f"gv_{param.name}(a)" if param.name in spec.sizes else f"a.{param.name}"
+        if param.per_world:
             value = f"gv_param_of_world<{ctype}>(a.{param.name}_by_world, a.{param.name}, team.world)"
-            members.append((ctype, param.name, value))
-        else:
-            members.append((f"const {ctype}&", param.name, f"a.{param.name}"))
-    return members + [(f"const {C_TYPES[constant.dtype]}&", constant.name, f"a.{constant.name}") for constant in spec.constants]
+        members.append((f"const {ctype}", param.name, value))
+    return members + [(f"const {C_TYPES[constant.dtype]}", constant.name, f"a.{constant.name}") for constant in spec.constants]
 
 
 def _size(spec: EnvSpec, length: int | str) -> str:
