@@ -403,12 +403,10 @@ GV_FN void observe_after(const GvWorld& w, const gv_u8* bids, float* rows, float
 }
 
 GV_FN void env_observe(GvWorld& w) {
-    const auto me = w.role.region[0];
-    observe_after(w, nullptr, me.obs.at, w.role.region.shared().at, me.mask, me.effects);
+    observe_after(w, nullptr, w.role.region[0].obs.at, w.role.region.shared().at, w.role.region[0].mask, w.role.region[0].effects);
 }
 
 GV_FN void env_observe_step(GvWorld& w) {
-    const auto me = w.role.region[0];
     const gv_u8* const bids = stage_of(w, w.t) == PERIOD ? trade_of(w).levels : nullptr;
-    observe_after(w, bids, me.obs.at, w.role.region.shared().at, me.mask, me.effects);
+    observe_after(w, bids, w.role.region[0].obs.at, w.role.region.shared().at, w.role.region[0].mask, w.role.region[0].effects);
 }

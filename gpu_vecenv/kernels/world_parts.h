@@ -86,15 +86,13 @@ struct GvPairs {
     // Steps through the pairs as gv_for_table does.
     struct At {
         const GvPairs& pairs;
-        gv_i32 row, column, step, rest;
-        bool keeps_column;
+        gv_i32 row, column, step, rest;  // rest is 0 for a lane that keeps its column
         GV_METHOD bool operator!=(gv_i32 end) const {
             GV_SET_AGENT(-1)
             return row < end;
         }
         GV_METHOD void operator++() {
             row += step;
-            if (keeps_column) return;
             column += rest;
             if (column >= pairs.others.count()) {
                 column -= pairs.others.count();
@@ -110,7 +108,7 @@ struct GvPairs {
         const gv_i32 columns = others.count(), step = team.lanes / columns, rest = team.lanes - step * columns;
         const gv_i32 row = team.lane / columns;
         const bool keeps_column = 8 * rest <= team.lanes;
-        return {*this, keeps_column && row >= step ? agents.count() : row, team.lane - row * columns, step, rest, keeps_column};
+        return {*this, keeps_column && row >= step ? agents.count() : row, team.lane - row * columns, step, keeps_column ? 0 : rest};
     }
     GV_METHOD gv_i32 end() const { return agents.count(); }
 };

@@ -36,7 +36,7 @@ def world_header(spec: EnvSpec) -> str:
     lines += ["#ifdef GV_OBSERVES_STEP", "GV_HOOK void env_observe_step(GvWorld& w);", "#endif"]
     lines += ["#ifdef GV_SETTLES", "GV_HOOK void env_settle(GvWorld& w);", "#endif", ""]
     lines += _struct("GvWorldParams", _params(spec), "Parameters and constants; the world's value, if each world has one.")
-    lines += _struct("GvWorldSizes", [("gv_i32", name, f"gv_{name}(a)") for name in size_names(spec)], "Sizes.")
+    lines += _struct("GvWorldSizes", [("const gv_i32", name, f"gv_{name}(a)") for name in size_names(spec)], "Sizes.")
     lines += _struct("GvWorldTables", _tables(spec), "Tables; the world's own, if each world has one.")
     options = [("const float&", o.name, f"a.reset_bounds[{i}]") for i, o in enumerate(spec.reset_options) if is_c_name(o.name)]
     lines += _struct("GvWorldOptions", options, "Options of the last reset.")
@@ -71,29 +71,25 @@ def _struct(name: str, members: Members, doc: str) -> list[str]:
 
 
 def _params(spec: EnvSpec) -> Members:
-    """Parameters and constants. Those in memory of the arguments are references, so that they are read where a hook uses them."""
+    """Parameters and constants. They are values, not references, so that compilers may move their reads inside a helper."""
     members, by_world = [], numbers_by_world(spec)
     numbers: tuple[Param | Constant, ...] = (*spec.kernel_params, *spec.constants)
     for number in numbers:
         ctype, name = C_TYPES[str(number.dtype)], number.name
-        if name in spec.sizes:
-            members.append((ctype, name, f"gv_{name}(a)"))
-        elif number in by_world:
-            members.append((ctype, name, f"gv_param_of_world<{ctype}>(a.{name}_by_world, a.{name}, team.world)"))
-        else:
-            members.append((f"const {ctype}&", name, f"a.{name}"))
+        value = f"gv_{name}(a)" if name in spec.sizes else f"a.{name}"
+        if number in by_world:
+            value = f"gv_param_of_world<{ctype}>(a.{name}_by_world, a.{name}, team.world)"
+        members.append((f"const {ctype}", name, value))
     return members
 
 
 def _tables(spec: EnvSpec) -> Members:
-    """Addresses of tables. One in memory of the arguments is a reference, as a parameter is."""
+    """Addresses of tables."""
     members = []
     for table in spec.tables:
-        ctype, name = f"const {C_TYPES[table.dtype]}*", table.name
-        if table.by_world:
-            members.append((ctype, name, f"gv_table_of_world(a.{name}, a.{name}_stride, team.world)"))
-        else:
-            members.append((f"{ctype} const&", name, f"a.{name}"))
+        name = table.name
+        value = f"gv_table_of_world(a.{name}, a.{name}_stride, team.world)" if table.by_world else f"a.{name}"
+        members.append((f"const {C_TYPES[table.dtype]}* const", name, value))
     return members
 
 

@@ -34,6 +34,7 @@ WRONG = {
     "an unknown field of an agent": ("Pot-v0", "me.put = 0;", "me.coins = 0;", "GvAgent_player"),
     "an unknown role": ("Pot-v0", "w.role.judge[0].reward", "w.role.jury[0].reward", "GvWorldRoles"),
     "a parameter that is written": ("Pot-v0", "me.put = 0;", "w.params.full = 0;", "read-only"),
+    "a size that is written": ("Pot-v0", "me.put = 0;", "w.sizes.num_agents = 0;", "read-only"),
     "time that is written": ("Pot-v0", "me.put = 0;", "w.t = 0;", "read-only"),
 }
 
