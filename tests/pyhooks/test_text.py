@@ -252,7 +252,7 @@ def test_a_message_of_the_compiler_names_the_line_of_the_file(tmp_path, monkeypa
     text = text_with("\ndef env_step(w):\n    for me in w.agents:\n        me.reward = sqrt(2.0)\n")
     spec = spec_of_text(text, tmp_path)
     source = kernel_source(spec).replace("gv_sqrt(2.0f)", "gv_root(2.0f)")
-    monkeypatch.setattr(compiler, "kernel_source", lambda _: source)
+    monkeypatch.setattr(compiler, "kernel_source", lambda *_: source)
     with pytest.raises(CompileError, match=re.escape(f"{tmp_path}/hooks.py:8:")):
         compile_to_bytes(spec, cpu_level(), ("-O0",))
 

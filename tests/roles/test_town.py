@@ -207,7 +207,7 @@ def uniform(*masks):
 
 
 WRONG_SPECS = [
-    (lambda: spec_with(reward_role="baker"), "reward_role must be one of the roles, got 'baker'"),
+    (lambda: spec_with(reward_role="baker"), "reward_role must be one of the roles \\(citizen, mayor\\), got 'baker'"),
     (lambda: spec_with(roles=role_with(observation=None)), "citizen needs an observation and an action space"),
     (lambda: spec_with(roles=role_with(action=None)), "citizen needs an observation and an action space"),
     (lambda: uniform((0,), ()), "roles without spaces of their own must have the same masked entries"),
