@@ -13,27 +13,24 @@ from tests.train.role_envs import MASKED
 
 SOLO = """
 // One agent, whose role has spaces of its own: it observes the last choice and must not repeat it.
-#include "hooks.h"
+#include "world.h"
 
-GV_FN void env_reset(const GvArgs& a, const GvTeam& team) {
-    const GvState s = gv_state(a, team);
-    GV_ONCE s.last = (gv_i32)(gv_draw(a, team, 0, 0).word[0] % 3u);
+GV_FN void env_reset(GvWorld& w) {
+    if (w.once) w.state.last = w.draw(0).below(3);
 }
 
-GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
-    const GvState s = gv_state(a, team);
-    GV_ONCE {
-        s.last = gv_action_index(a, gv_guesser_action(a, team.world, 0), 0, 3);
-        a.agent_reward[gv_guesser_row(a, team.world, 0)] = (float)s.last;
-        s.truncated = gv_time_is_up(s.t, a.max_episode_steps);
+GV_FN void env_step(GvWorld& w) {
+    for (auto me : w.role.guesser) {
+        w.state.last = me.action.index();
+        me.reward = (float)w.state.last;
+        w.truncate_at(w.params.max_episode_steps);
     }
 }
 
-GV_FN void env_observe(const GvArgs& a, const GvTeam& team, GvObs obs) {
-    const GvState s = gv_state(a, team);
-    GV_ONCE {
-        gv_guesser_obs(a, obs, team.world, 0)[0] = (float)s.last;
-        for (gv_i32 k = 0; k < 3; ++k) gv_guesser_mask(a, obs, team.world, 0)[k] = k != s.last;
+GV_FN void env_observe(GvWorld& w) {
+    for (auto me : w.role.guesser) {
+        me.obs = {(float)w.state.last};
+        for (int k = 0; k < 3; ++k) me.mask[k] = k != w.state.last;
     }
 }
 """

@@ -17,6 +17,7 @@ from tests.debug.faulty import line_of
 from tools.docs.readme import blocks
 
 ROOT = Path(__file__).resolve().parents[2]
+PATH = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
 FAULTY = "tests.debug.faulty:Faulty-v0"
 HOOKS = "tests.debug.ported:Ported-v0"
 PAGE = blocks(ROOT / "docs" / "learn" / "debugging.md")
@@ -42,7 +43,7 @@ def kernels(monkeypatch):
 def debug(*words, script="", stdin=None):
     """Run the command in another process, with a script of its own if there is one."""
     command = [sys.executable, "-m", "gpu_vecenv", "debug", *words]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "PYTHONPATH": PATH}
     return subprocess.run(command, env=environment, capture_output=True, text=True, input=stdin, timeout=250, check=False)
 
 
@@ -170,6 +171,6 @@ def test_the_recipe_of_cuda_gdb_stops_in_the_hook(tmp_path):
     (recipe,) = (b.text for b in GDB if "cuda" in b.text)
     (tmp_path / "script.py").write_text(SCRIPT.replace('device="cpu"', 'device="cuda"'))
     command = ["cuda-gdb", "-q", "--args", sys.executable, str(tmp_path / "script.py"), "0"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), VARIABLE: "debug"}
+    environment = {**os.environ, "PYTHONPATH": PATH, VARIABLE: "debug"}
     done = subprocess.run(command, input=f"{recipe}\nkill\nquit\n", env=environment, capture_output=True, text=True, timeout=280)
     assert re.search(r"Breakpoint 1.*env_step.*faulty\.cu", done.stdout, re.S), done.stdout[-3000:] + done.stderr[-2000:]
