@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpu_vecenv.errors import ParameterError
@@ -41,6 +43,19 @@ KINDS = {
                       sanitizer="tsan", threads=1),
 }  # fmt: skip
 """By the value of ``GPU_VECENV_KERNELS``."""
+
+
+@contextlib.contextmanager
+def built_as(kind: str) -> Iterator[None]:
+    """Make ``build_kind()`` return a kind in the block, also for envs that are made there."""
+    before = os.environ.get(VARIABLE)
+    os.environ[VARIABLE] = kind
+    try:
+        yield
+    finally:
+        os.environ.pop(VARIABLE)
+        if before is not None:
+            os.environ[VARIABLE] = before
 
 
 def build_kind() -> BuildKind:

@@ -15,7 +15,7 @@ from typing import Annotated, Any, NoReturn
 
 import tyro
 
-from gpu_vecenv.backend.build_kind import KINDS, VARIABLE
+from gpu_vecenv.backend.build_kind import KINDS, VARIABLE, built_as
 from gpu_vecenv.backend.sanitizer import fix_addresses, sanitizer_environment
 from gpu_vecenv.cli.key_value import Settings, help_option, parse_settings, require_within
 from gpu_vecenv.errors import DeviceError, ParameterError
@@ -69,8 +69,8 @@ def debug(
         raise ParameterError(f"--{wrong[0]}: expected it without a script, which makes its envs itself, got {script[0]!r}, too.")
     require_within("--steps", STEPS if steps is None else steps, 0)
     params = parse_settings(env, "--env")
-    os.environ[VARIABLE] = "debug"
-    with contextlib.closing(make_vec(env_id, params, {"num_worlds": 1, "device": "cpu", "array": "numpy"})) as made:
+    options = {"num_worlds": 1, "device": "cpu", "array": "numpy"}
+    with built_as("debug"), contextlib.closing(make_vec(env_id, params, options)) as made:
         spec = made.env_spec
     in_python = spec.kernel.suffix == ".py"
     device = device or ("python" if in_python else "cpu")

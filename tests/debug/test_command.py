@@ -34,12 +34,6 @@ print("stepped by", type(env.unwrapped.worlds.backend).__name__)
 """
 
 
-@pytest.fixture(autouse=True)
-def kernels(monkeypatch):
-    """Let the command set the variable, and take it back."""
-    monkeypatch.setenv(VARIABLE, "release")
-
-
 def debug(*words, script="", stdin=None):
     """Run the command in another process, with a script of its own if there is one."""
     command = [sys.executable, "-m", "gpu_vecenv", "debug", *words]

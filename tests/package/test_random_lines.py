@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import os
 import random
 
 import pytest
@@ -86,7 +87,9 @@ def try_lines(seed, count, capfd):
 
 
 def test_random_lines_never_end_with_a_traceback(place, capfd):
+    variables = dict(os.environ)
     try_lines(0, 150, capfd)
+    assert dict(os.environ) == variables  # a command in this process changes no builds of later ones
 
 
 @pytest.mark.slow
