@@ -93,7 +93,7 @@ def test_every_env_page_makes_steps_changes_trains_and_watches():
 
 
 def test_blocks_of_the_readme_are_short():
-    made, mapped = (b for b in PYTHON if b.path.name == "README.md")
+    made, mapped = (b for b in PYTHON if b.path == ROOT / "README.md")
     assert len(made.text.splitlines()) <= 10
     assert len(mapped.text.splitlines()) <= 15
 
