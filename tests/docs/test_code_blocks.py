@@ -40,7 +40,7 @@ LIBRARIES = {"skrl.md": "skrl", "rl_games.md": "rl_games", "rsl_rl.md": "rsl_rl"
              "benchmarl.md": "benchmarl", "lightning.md": "lightning"}  # fmt: skip
 
 
-LONG = ("sb3-contrib.md",)
+LONG = ("sb3-contrib.md", "how-do-i.md", "check.md")
 """Pages whose blocks take longest."""
 QUICK = ("cartpole",)
 """Folders of envs whose pages are not slow."""

@@ -88,6 +88,7 @@ def test_teams_of_threads_give_the_same_bits(case, team, builds):
     assert_same_bits_with(team, case, builds)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_teams_of_threads_give_the_same_bits_in_rollouts(case, builds):
     assert_same_bits_with(FAST_TEAM, case, builds, at_once=25)
@@ -101,6 +102,7 @@ RUNGS = {
 """Flags of slower searches for the neighbours of agents (``kernels/lib/neighbours.h``)."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rung", RUNGS)
 @pytest.mark.parametrize("case", [case for case, (name, _) in CASES.items() if name == "WarpTag-v0"])
 def test_slower_searches(case, rung, builds):
