@@ -48,9 +48,9 @@ class Crowding:
     """Means over the episodes of a match."""
 
     taggers: str
-    """Who acts for the taggers."""
+    """Policy of the taggers: trained, random or a scripted one."""
     runners: str
-    """Who acts for the runners."""
+    """Policy of the runners, as of the taggers."""
     caught: float
     """Runners that were tagged."""
     caught_interval: float

@@ -33,7 +33,7 @@ def bindings() -> Any:
 def inexact_instructions(ptx: str, doubles: bool = False) -> list[str]:
     """Return instructions whose result may differ from the CPU's, and those in double precision if ``doubles`` is false.
 
-    Those of ``gv_quotient``, marked in the text, are left out: together they give the bits of a division.
+    Instructions of ``gv_quotient``, marked in the text, are left out: together they give the bits of a division.
     """
     ptx = re.sub(r"(?:fma\.rn|rcp\.approx\.ftz)\.f32 [^;\n]*;  // in a quotient", "", ptx)
     banned = [r"fma\.rn", r"mad\.rn", r"[a-z0-9.]+\.approx\S*", r"[a-z0-9.]+\.ftz\S*", *([] if doubles else [r"[a-z0-9.]+\.f64"])]

@@ -58,7 +58,7 @@ def test_a_check_names_the_fault(kind, fault, python, tmp_path):
 @pytest.mark.parametrize("kind", ["in-place update", "scatter", "missing barrier"])
 @pytest.mark.parametrize("number", range(3))
 def test_a_race_is_named_by_the_sanitizer_too(kind, number, tmp_path):
-    """Where lint cannot follow an access, such as one by a pointer, the sanitizer does."""
+    """The sanitizer finds what lint cannot follow, such as an access by a pointer."""
     fault = IN_CPP[kind][number]
     spec, _ = planted(fault, kind, False, tmp_path)
     with pytest.raises(testing.CheckError, match=rf"data race: \w+ of \d bytes at .*{spec.kernel.name}:\d+ in "):

@@ -36,7 +36,7 @@ def replay(file: str | Path, device: str = "cpu", env_spec: EnvSpec | None = Non
         env_spec: the env; None takes the registered env that the file names. No module is imported for it.
 
     Yields:
-        What each step gave.
+        The results of each step.
 
     Raises:
         RecordingError: the file cannot be read, is no world, or is of an env that has changed.

@@ -16,7 +16,7 @@ OPTIONS = {"view": "worlds", "array": "numpy", "copy": True}
 
 
 class StepResult(NamedTuple):
-    """What a step gave; N worlds of A agents."""
+    """Results of a step; N worlds of A agents."""
 
     reward: np.ndarray
     """float32 (N, A), of each agent."""

@@ -26,7 +26,7 @@ class Place(NamedTuple):
     world: int
     """Number of the world in the env."""
     text: str
-    """What it is, such as ``reward of agent 5 (runner 1) is nan``."""
+    """Name of the number and its value, such as ``reward of agent 5 (runner 1) is nan``."""
 
 
 def describe_place(place: Place, state: Mapping[str, np.ndarray]) -> str:
