@@ -88,17 +88,15 @@ def kernel_source(spec: EnvSpec | Program, kind: BuildKind | None = None) -> str
     """
     written: set[str] = set()
 
-    def expand(text: str, path: Path) -> str:
-        text = "\n".join(text.splitlines())
-
-        def directive(found: re.Match[str]) -> str:
-            if found[1] is None or found[1] in written:
-                return ""
-            written.add(found[1])
-            line, header = text.count("\n", 0, found.start()) + 1, expand(*_header(spec, found[1], path))
-            return f'{header}\n#line {line + 1} "{path}"'
-
-        return f'#line 1 "{path}"\n{_DIRECTIVE.sub(directive, text)}'
+    def expand(text: str, path: str | Path) -> str:
+        pieces, end = _pieces(text)
+        parts = [f'#line 1 "{path}"\n']
+        for before, name, next_line in pieces:
+            parts.append(before)
+            if name is not None and name not in written:
+                written.add(name)
+                parts.append(f'{expand(*_header(spec, name, path))}\n#line {next_line} "{path}"')
+        return "".join([*parts, end])
 
     env, constants = _env_of(spec), () if isinstance(spec, EnvSpec) else _constants(spec)
     debug = isinstance(spec, EnvSpec) and (kind or build_kind()).debug
@@ -115,6 +113,22 @@ def kernel_source(spec: EnvSpec | Program, kind: BuildKind | None = None) -> str
     return defined + "\n".join(texts) + "\n"
 
 
+@functools.lru_cache(maxsize=256)
+def _pieces(text: str) -> tuple[list[tuple[str, str | None, int]], str]:
+    """Split a file at its directives: the text before each, the header that it includes, and the number of the next line.
+
+    Each env that is made asks for the same files, so they are kept.
+    """
+    text = "\n".join(text.splitlines())
+    pieces, end, line = [], 0, 1
+    for found in _DIRECTIVE.finditer(text):
+        before = text[end : found.start()]
+        line += before.count("\n")
+        pieces.append((before, found[1], line + 1))
+        end = found.end()
+    return pieces, text[end:]
+
+
 def takes_old_hooks(spec: EnvSpec) -> bool:
     """Return True if the hooks of an env take ``(a, team)``, in place of ``GvWorld``.
 
@@ -128,7 +142,8 @@ def takes_old_hooks(spec: EnvSpec) -> bool:
 
 def _defines(text: str, hook: str) -> bool:
     """Return True if a kernel defines a hook that takes ``GvWorld``."""
-    return re.search(rf"\b{hook}\s*\(\s*GvWorld\s*&[^;{{}}]*\)\s*{{", text) is not None
+    # A pattern that begins with letters is found ten times as fast as one that begins with \b.
+    return re.search(rf"{hook}(?<!\w{hook})\s*\(\s*GvWorld\s*&[^;{{}}]*\)\s*{{", text) is not None
 
 
 def _constants(program: Program) -> tuple[tuple[str, int | str], ...]:
@@ -142,7 +157,7 @@ def _kernel_text(spec: EnvSpec | Program, path: Path) -> str:
     return translate(env, path, text) if env is not None and path == env.kernel and path.suffix == ".py" else text
 
 
-def read_text(name: str, path: Path) -> str:
+def read_text(name: str, path: str | Path) -> str:
     """Return the text of a file of the kernels with a name.
 
     Raises:
@@ -168,22 +183,22 @@ def _env_of(spec: EnvSpec | Program) -> EnvSpec | None:
     return spec if isinstance(spec, EnvSpec) else spec.env
 
 
-def _header(spec: EnvSpec | Program, name: str, includer: Path) -> tuple[str, Path]:
+def _header(spec: EnvSpec | Program, name: str, includer: str | Path) -> tuple[str, str]:
     env = _env_of(spec)
     if name == "args.h" and env is not None:
-        return args_header(env), Path(f"{env.name}/args.h")
+        return args_header(env), f"{env.name}/args.h"
     if name == "world.h" and env is not None:
-        return world_header(env), Path(f"{env.name}/world.h")
+        return world_header(env), f"{env.name}/world.h"
     if name == "program_args.h" and isinstance(spec, Program):
-        return program_header(spec.args), Path(f"{spec.kernel.stem}/program_args.h")
+        return program_header(spec.args), f"{spec.kernel.stem}/program_args.h"
     of_env = (env or spec).kernel.parent
     for folder in (of_env, KERNEL_FOLDER):
-        if (folder / name).is_file():
-            return read_text(spec.name, folder / name), folder / name
+        if os.path.isfile(path := os.path.join(folder, name)):  # a hundred files: Path would take twice as long
+            return read_text(spec.name, path), path
     raise CompileError(f'{spec.name}: {includer} includes "{name}", which is not in {of_env} or {KERNEL_FOLDER}.')
 
 
 def content_hash(source: str, *build: str) -> str:
     """Return a hash of a kernel's text and build flags. It does not depend on the folder of the source."""
-    text = re.sub(r'^#line (\d+) ".*[/\\]', r'#line \1 "', source, flags=re.MULTILINE)
+    text = re.sub(r'\n#line (\d+) ".*[/\\]', r'\n#line \1 "', f"\n{source}")
     return hashlib.sha256("\0".join([text, *build]).encode()).hexdigest()[:16]
