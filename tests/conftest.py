@@ -11,6 +11,14 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # JAX would take most of a GPU that tests share
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Make tests for ``.ci/run`` slow, before tests are chosen by their marks."""
+    for item in items:
+        if item.get_closest_marker("in_ci"):
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
     """Keep the garbage collector from objects of modules and tests: it would visit almost a million again and again."""

@@ -22,6 +22,7 @@ def short(example, tmp_path, device, **options):
     return example.Args(device=device, run_dir=str(tmp_path), **{**SMALL, **options})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("example", [cleanrl_ppo, cleanrl_ppo_continuous_action])
 def test_an_example_runs_and_writes_its_curves(example, device, tmp_path):
@@ -43,6 +44,7 @@ def test_the_example_trains_on_rows_of_tag(tmp_path, monkeypatch):
     assert curves(tmp_path)["charts/episodic_length"][-1] == 10
 
 
+@pytest.mark.slow
 @pytest.mark.works("CleanRL-style", "bootstrapping from the true last observation at time limits")
 def test_values_are_bootstrapped_at_the_time_limit(tmp_path, monkeypatch):
     """With reward 1 a step and discount 1/2, every state has value 2; a first state would have 1.75 if the limit were an end."""

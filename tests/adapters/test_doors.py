@@ -100,6 +100,7 @@ def test_an_unknown_parameter_is_known_to_torchrl_and_lists_the_known_ones():
 # ---- Stable-Baselines3 --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.works("Stable-Baselines3", "`SubprocVecEnv` of `gymnasium.make` by id, and of envs with their state")
 @pytest.mark.parametrize("method", ["fork", "forkserver"])
 def test_processes_of_sb3_take_envs(method):

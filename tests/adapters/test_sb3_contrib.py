@@ -34,7 +34,7 @@ def works(what):
 
 
 @works("RecurrentPPO, TRPO, QRDQN, TQC, CrossQ and ARS on `Sb3VecEnv`")
-@pytest.mark.slow
+@pytest.mark.in_ci
 @pytest.mark.parametrize("name, env", CASES)
 def test_algorithms_run_on_the_rows_of_an_env(name, env):
     algorithm, policy, _, options = RUNS[name]
@@ -88,11 +88,11 @@ LEARNING = {
 }  # fmt: skip
 """Id, rows, steps and hyperparameters."""
 SEEDS = {"TRPO": 1}
-QUICK = ["ARS", "TRPO"]
 
 
+@pytest.mark.slow
 @works("ARS, TRPO, RecurrentPPO and QRDQN learn CartPole, and CrossQ learns Pendulum, as Gymnasium's own envs confirm")
-@pytest.mark.parametrize("name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in LEARNING])
+@pytest.mark.parametrize("name", LEARNING)
 def test_an_algorithm_learns(name):
     algorithm, policy, *_ = RUNS[name]
     env_id, rows, steps, options = LEARNING[name]

@@ -235,6 +235,7 @@ def test_a_single_env_refuses_roles_with_spaces_of_their_own():
         SingleEnv(SPEC)
 
 
+@pytest.mark.slow
 @works("MaskablePPO by id, through `make_vec_env`, of an env whose spec has masks; it learns")
 def test_maskable_ppo_learns_by_id(one):
     env = make_vec_env(one, n_envs=4, seed=0)

@@ -11,6 +11,7 @@ from tests.api.fuzz import ODD_VALUES, Fuzz, fuzz
 from tests.devices import DEVICES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("seed", range(4))
 def test_random_calls_succeed_or_raise_typed_errors(seed, device):
@@ -18,6 +19,7 @@ def test_random_calls_succeed_or_raise_typed_errors(seed, device):
     assert outcomes["step ok"] > 50 and sum(count for end, count in outcomes.items() if end.endswith("Error")) > 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_random_calls_of_wrapped_envs_give_what_plain_references_give(seed):
     outcomes = fuzz_wrappers.fuzz(seed, 600)

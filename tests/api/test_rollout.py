@@ -143,6 +143,7 @@ def test_random_actions_are_uniform():
     assert max(abs(together), abs(in_time)) < 5 / np.sqrt(actions[..., 0].size)
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.sampled_from(["step", "rollout", "random", "constant", "reset", "set", "seed"]), st.integers(1, 9)),
                 max_size=12), st.sampled_from(MODES), st.booleans())  # fmt: skip
 @settings(max_examples=60, deadline=None)

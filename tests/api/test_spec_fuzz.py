@@ -11,6 +11,7 @@ from tests.api import spec_fuzz
 from tests.api.spec_fuzz import SPECS, SpecFuzz, fuzz
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_random_specs_work_or_raise_typed_errors(seed):
     outcomes = fuzz(seed, 250, 2)

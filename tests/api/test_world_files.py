@@ -247,6 +247,7 @@ def broken(spec, choice, device="cpu"):
     env.step(actions)
 
 
+@pytest.mark.slow
 def test_hooks_in_python_are_made_again_in_pdb(crash, capsys, monkeypatch):
     spec = crash("hooks.py", HOOKS)
     with pytest.raises(NonFiniteError, match=r"in step 1: reward of agent 2 \(agent 2\) is inf") as caught:

@@ -30,7 +30,7 @@ def run(tmp_path, *words):
     return json.loads(out.read_text())
 
 
-@pytest.mark.slow
+@pytest.mark.in_ci
 def test_the_file_holds_the_command_the_machine_and_a_row_for_every_path(tmp_path, capsys):
     made = run(tmp_path, "--envs", "cartpole", "--sizes", "4", "--modes", "env", "inference", "training")
     assert made["machine"]["device"] == "cpu" and made["machine"]["commit"]
@@ -210,7 +210,7 @@ def test_modes_with_tables_of_their_own_have_files_of_their_own(modes, name):
     assert default_file(modes, "cuda") == Path(f"benchmarks/results/{name}_cuda.json")
 
 
-@pytest.mark.slow
+@pytest.mark.in_ci
 def test_start_up_is_measured_with_both_caches(tmp_path):
     made = run(tmp_path, "--envs", "cartpole", "--sizes", "2", "--modes", "startup", "--rounds", "1")
     cold, warm = made["rows"]

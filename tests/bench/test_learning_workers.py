@@ -30,7 +30,7 @@ def running(pid):
         return False
 
 
-@pytest.mark.slow
+@pytest.mark.in_ci
 def test_a_worker_ends_when_the_process_of_its_pool_is_killed(tmp_path):
     script = tmp_path / "pool.py"
     script.write_text(POOL)

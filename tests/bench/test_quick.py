@@ -31,7 +31,7 @@ def tiny(monkeypatch, tmp_path):
     return tmp_path
 
 
-@pytest.mark.slow
+@pytest.mark.in_ci
 def test_a_line_for_each_env_and_no_file(tiny, capsys):
     assert main(["bench", "--quick", "--device", "cpu"]) == 0
     told = capsys.readouterr().out
@@ -43,7 +43,7 @@ def test_a_line_for_each_env_and_no_file(tiny, capsys):
     assert not {"floor", "slab", "bits"} & set(told.replace(":", " ").split())
 
 
-@pytest.mark.slow
+@pytest.mark.in_ci
 def test_the_file_is_written_where_the_user_says(tiny, capsys):
     assert main(["bench", "--quick", "--device", "cpu", "--envs", "cartpole", "--no-peers", "--out", "deep/quick.json"]) == 0
     made = json.loads((tiny / "deep" / "quick.json").read_text())

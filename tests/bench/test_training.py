@@ -86,6 +86,7 @@ def test_each_sample_of_a_goal_is_another_seed_that_ends_where_the_return_is_rea
         trainer.close()
 
 
+@pytest.mark.slow
 def test_a_seed_that_misses_the_goal_counts_with_its_whole_run():
     far = replace(GOAL, goal=501.0, total_steps=1_000)
     (row,) = measure(far, "goal", goals.ways(far, "cpu"), "cpu", {}, *samples(far, "goal", 5, 0.1))
@@ -112,6 +113,7 @@ def test_the_updates_to_a_goal_are_counted_over_the_last_hundred_episodes():
     assert updates_to(-1e9, returns[:1], ended[:1]) is None  # fewer than a hundred episodes
 
 
+@pytest.mark.slow
 def test_the_plain_loop_learns():
     torch.manual_seed(0)
     loop = Loop("cpu", 32, [32, 32], steps=32, epochs=4, minibatches=4, rate=3e-3)

@@ -163,6 +163,7 @@ def test_numbers_have_three_digits(value, text):
     assert bench_table.digits(value) == text
 
 
+@pytest.mark.slow
 def test_stale_documents_and_plots_are_found_and_rewritten(tmp_path, monkeypatch, capsys):
     for name in ("README", "PAGE"):
         path = tmp_path / f"{name}.md"

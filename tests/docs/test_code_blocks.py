@@ -40,7 +40,8 @@ LIBRARIES = {"skrl.md": "skrl", "rl_games.md": "rl_games", "rsl_rl.md": "rsl_rl"
              "benchmarl.md": "benchmarl", "lightning.md": "lightning"}  # fmt: skip
 
 
-LONG = ("sb3-contrib.md", "how-do-i.md", "check.md")
+LONG = ("sb3-contrib.md", "how-do-i.md", "check.md", "trained-policy.md", "rewards.md", "pictures.md", "policies.md",
+        "two-roles.md", "memory.md", "own-trainer.md")  # fmt: skip
 """Pages whose blocks take longest."""
 QUICK = ("cartpole",)
 """Folders of envs whose pages are not slow."""
@@ -51,7 +52,7 @@ def marked(block):
     of_env = block.path.parent.parent.name == "envs"
     long = block.path.parent.name not in QUICK if of_env else block.path.name in LONG
     name = f"env_page_{block.path.parent.name}" if of_env else block.path.name
-    return pytest.param(block, marks=[pytest.mark.slow] if long else [], id=f"{name}:{block.line}")
+    return pytest.param(block, marks=[pytest.mark.in_ci] if long else [], id=f"{name}:{block.line}")
 
 
 @pytest.mark.parametrize("block", [marked(block) for block in PYTHON])
@@ -136,6 +137,7 @@ def test_a_run_of_the_example_environment_has_the_registered_preset(walk):
     assert (run.ppo.num_steps, run.ppo.gamma) == (20, 0.5)
 
 
+@pytest.mark.slow
 @BOTH_LANGUAGES
 def test_the_example_environment_works(walk):
     exec(compile(WALK[3].text, WALK[3].path, "exec"), {"__name__": "__main__"})
@@ -184,7 +186,7 @@ def shortened(words):
     return [*words, *small, "--total-steps", "800" if resumed else "400"]
 
 
-@pytest.mark.slow
+@pytest.mark.in_ci
 @pytest.mark.parametrize("page", sorted({b.path for b in BASH}), ids=lambda path: path.name)
 def test_commands_of_a_page_run(page, request, tmp_path, monkeypatch, capsys):
     """Commands of this package run in order and in one folder; of others, set-up is checked."""

@@ -75,6 +75,7 @@ def results(path):
     return {name: row["runs"] for name, row in json.loads(path.read_text())["rows"].items()}
 
 
+@pytest.mark.slow
 def test_catalysis_is_played_exactly_at_random_and_by_a_trained_policy(tmp_path, monkeypatch):
     out = tmp_path / "results.json"
     ppo = PPOConfig(num_steps=16)
@@ -143,6 +144,7 @@ def test_covid_scenarios_are_the_published_ones(tmp_path):
     assert [row["published"]["planner"] for row in rows.values()] == list(scripted.PUBLISHED.values())
 
 
+@pytest.mark.slow
 def test_covid_is_trained_together_and_in_two_phases(tmp_path, monkeypatch):
     out = tmp_path / "results.json"
     monkeypatch.setattr(findings_covid, "CASES", {"a game": {"episode_length": 40, "subsidy_interval": 10}})

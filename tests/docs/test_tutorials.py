@@ -11,8 +11,8 @@ from tools.docs.tutorials import FOLDER, MAX_BYTES, TUTORIALS, normal, number_of
 PAGE = FOLDER / "README.md"
 
 
-LONG = ("2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14")
-"""Numbers of the notebooks that take longest: builds, trainings, runs of many sizes, envs from the real world, Lightning."""
+LONG = ("8", "9", "10", "11", "12", "13", "14")
+"""Numbers of the notebooks that take longest: runs of many sizes, envs from the real world, learning, Lightning."""
 
 
 LIBRARIES = {"14_lightning": "lightning"}
@@ -20,7 +20,7 @@ LIBRARIES = {"14_lightning": "lightning"}
 
 
 def marked(path):
-    return pytest.param(path, marks=[pytest.mark.slow] if number_of(path) in LONG else [])
+    return pytest.param(path, marks=pytest.mark.slow if number_of(path) in LONG else pytest.mark.in_ci)
 
 
 @pytest.mark.parametrize("path", [marked(path) for path in TUTORIALS], ids=lambda path: path.stem)
@@ -53,6 +53,7 @@ def test_links_lead_to_files(path):
     assert targets and [target for target in targets if not (FOLDER / target).exists()] == []
 
 
+@pytest.mark.slow
 def test_a_cell_that_fails_is_an_error(tmp_path):
     cell = nbformat.v4.new_code_cell("print('before'); raise ValueError('a mistake')")
     nbformat.write(nbformat.v4.new_notebook(cells=[cell]), tmp_path / "wrong.ipynb")

@@ -54,6 +54,7 @@ def compare(params, steps, device, generator, worlds=5):
     return ends
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("device", DEVICES)
 def test_random_landscapes_match_the_reference(device):
     ends = np.zeros(3, int)

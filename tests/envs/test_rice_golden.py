@@ -115,6 +115,7 @@ def test_the_rollout_that_the_authors_recorded(mode):
     np.testing.assert_allclose(rise, {"noneg": 4.0999, "neg": 1.8436}[mode], atol=1e-4)
 
 
+@pytest.mark.slow
 def test_the_example_compares_negotiation_with_random_play(monkeypatch, tmp_path, capsys):
     from examples import train_rice
 

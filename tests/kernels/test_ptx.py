@@ -36,6 +36,8 @@ SHAPES = {
     "WhisperAlike-v0": [{"quiet": 1}],
     "Choir-v0": [{}, {"whole": True, "may_not_repeat": False, "memory": 0}],
 }
+QUICK = ("WarpCartPole-v1", "WarpGridTag-v0")
+"""Envs whose first shape is compiled in each run of the tests; the others take minutes in all."""
 DOUBLES = ("WarpRice-v0",)
 """Envs that compute in double where their rules need it."""
 
@@ -50,18 +52,13 @@ def spec_of(name):
     return importlib.import_module(f"{module}.spec").SPEC
 
 
-CASES = [
-    pytest.param(name, params, marks=pytest.mark.slow if params != shapes[0] else ())
-    for name, shapes in SHAPES.items() for params in shapes
-]  # fmt: skip
-"""The first shape of each env is fast; the others, which take a minute in all, run in a step of ``.ci/run``."""
-
-
+CASES = [(name, params) for name, shapes in SHAPES.items() for params in shapes]
 MODULES_OF_CASES = [
-    pytest.param((*case.values, module), marks=case.marks, id=f"{case.values[0]}-params{number}-{module}")
-    for number, case in enumerate(CASES)
+    pytest.param((name, params, module), id=f"{name}-params{number}-{module}",
+                 marks=pytest.mark.slow if params != SHAPES[name][0] else () if name in QUICK else pytest.mark.in_ci)
+    for number, (name, params) in enumerate(CASES)
     for module in range(len(MODULES))
-]
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module", params=MODULES_OF_CASES)
@@ -169,6 +166,7 @@ def test_worlds_fill_the_shared_memory_of_a_block_at_most(citizens):
         assert 40 * 1024 < shared_bytes(compile_ptx(spec, 90, **agents)) <= 48 * 1024
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", [None, "1024"])
 def test_scratch_of_single_agent_worlds_is_local_memory(block, tmp_path, monkeypatch):
     """It takes no shared memory, however many worlds share a block."""

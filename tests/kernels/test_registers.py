@@ -23,7 +23,7 @@ def test_every_shipped_env_is_recorded():
     assert set(RECORDED) == {"nvrtc", *IDS}
 
 
-@pytest.mark.slow
+@pytest.mark.in_ci
 @pytest.mark.parametrize("name", IDS)
 def test_shipped_envs_use_the_registers_recorded_and_steps_do_not_spill(name):
     """Another version of NVRTC may use others. A rollout may spill a little, or with the largest limit."""
@@ -76,6 +76,7 @@ def test_the_smallest_limit_without_spills_is_chosen(threads, reports, limit, co
     assert len(asked) == len(set(asked)) == compiled
 
 
+@pytest.mark.slow
 def test_a_kernel_that_spills_gets_more_registers():
     """A rollout of COVID spills with 56 registers."""
     spec = spec_of("WarpCovid-v0")

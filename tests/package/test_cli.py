@@ -50,6 +50,7 @@ def test_missing_extra_is_named(command):
     assert done.stderr == f'gpu-vecenv {command}: this command needs {missing}: pip install "gpu-vecenv[train]".\n'
 
 
+@pytest.mark.slow
 def test_a_run_leaves_out_what_needs_a_missing_package_and_says_so_once(tmp_path):
     without = {name: None for names in RUN_PARTS.values() for name in names}
     done = run("train", "WarpTag-v0", *SMALL, "--out", str(tmp_path / "run"), setup=f"sys.modules.update({without})")
@@ -63,7 +64,7 @@ def test_a_run_leaves_out_what_needs_a_missing_package_and_says_so_once(tmp_path
     assert {"checkpoint", "metrics.jsonl"} <= files and files.isdisjoint({"curves.png", "video.mp4", "tensorboard"})
 
 
-@pytest.mark.slow
+@pytest.mark.in_ci
 @pytest.mark.parametrize("command", ["memory WarpTag-v0", "eval RUN --episodes 2", "export RUN OUT"])
 def test_commands_that_draw_nothing_need_no_package_that_draws(command, tmp_path):
     config = TrainConfig("WarpCartPole-v1", num_envs=2, total_steps=8, out=str(tmp_path / "run"), ppo=PPOConfig(num_steps=4))
@@ -73,6 +74,7 @@ def test_commands_that_draw_nothing_need_no_package_that_draws(command, tmp_path
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.in_ci
 @pytest.mark.parametrize("part", ["matches against random play", "curves", "video"])
 def test_a_run_that_learned_ends_with_status_0_although_a_part_of_its_end_fails(part, tmp_path, capsys, monkeypatch):
     functions = {"curves": "cli.train.plot", "video": "cli.watch.watch"}
@@ -88,6 +90,7 @@ def test_a_run_that_learned_ends_with_status_0_although_a_part_of_its_end_fails(
     assert any(line == "Next:" for line in lines)
 
 
+@pytest.mark.slow
 def test_bench_needs_no_video_library(tmp_path):
     out = str(tmp_path / "bench.json")
     words = ["bench", "--device", "cpu", "--modes", "env", "--envs", "cartpole", "--sizes", "2", "--no-peers", "--out", out]
@@ -147,6 +150,7 @@ def test_a_full_disk_is_one_line_and_status_2():
     assert (done.returncode, done.stderr) == (2, "gpu-vecenv envs: [Errno 28] No space left on device\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [["envs"], ["plot", "--help"]], ids=" ".join)
 def test_a_closed_stdout_is_no_error(words):
     code = f"import os, sys; sys.path.insert(0, {str(ROOT)!r}); from gpu_vecenv.cli.main import main; sys.exit(main({words!r}))"
@@ -276,6 +280,7 @@ def test_no_command_shows_usage(capsys):
     assert capsys.readouterr().out.startswith("usage: gpu-vecenv COMMAND")
 
 
+@pytest.mark.in_ci
 def test_eval_plot_and_watch_work_on_a_trained_run(tmp_path, capsys):
     out = tmp_path / "run"
     assert main(["train", "WarpTag-v0", *SMALL, "--out", str(out)]) == 0

@@ -47,6 +47,7 @@ def check(stand_in, folder, monkeypatch, cases):
         assert stand_in.count("compiled") == compiles and place.read_bytes() == data
 
 
+@pytest.mark.slow
 def test_a_damaged_kernel_is_compiled_again_and_never_loaded(stand_in, tmp_path, monkeypatch):
     check(stand_in, tmp_path / "cache", monkeypatch, 20)
 

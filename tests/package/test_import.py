@@ -5,6 +5,7 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -45,6 +46,7 @@ Trainer(TrainConfig("WarpCartPole-v1", 2, device="cpu", out={out!r}), quiet=True
 """
 
 
+@pytest.mark.slow
 def test_no_library_is_imported_before_the_first_iteration_that_it_does_not_need(tmp_path):
     code = TRAINING.format(root=str(ROOT), out=str(tmp_path / "run"))
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

@@ -104,7 +104,7 @@ def wheel(checkout, tmp_path_factory) -> Path:
     return build("build_wheel", tree, folder / "dist")
 
 
-@pytest.mark.slow
+@pytest.mark.in_ci
 def test_the_wheel_fits_every_python_and_installs_one_package(wheel):
     platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
     assert wheel.name == f"gpu_vecenv-0.1.0-py3-none-{platform}.whl"
@@ -123,7 +123,7 @@ def test_the_wheel_fits_every_python_and_installs_one_package(wheel):
     assert len(kernels) == 2 * (len(envs) + len(PROGRAMS))  # for two kinds of x86-64
 
 
-@pytest.mark.slow
+@pytest.mark.in_ci
 def test_the_page_states_the_size_of_the_wheel(wheel):
     """Kernels differ by compiler, so that the size may differ by a tenth."""
     page = (ROOT / "docs" / "design" / "packaging.md").read_text()
@@ -137,7 +137,7 @@ def test_the_page_states_the_size_of_the_wheel(wheel):
     assert [float(number) * 1e6 for number in stated.groups()] == pytest.approx(sizes, rel=0.1)
 
 
-@pytest.mark.slow
+@pytest.mark.in_ci
 def test_wheel_runs_without_a_compiler(wheel, tmp_path):
     zipfile.ZipFile(wheel).extractall(tmp_path / "site")
     setup = f"sys.path.insert(0, {str(tmp_path / 'site')!r})"
@@ -148,7 +148,7 @@ def test_wheel_runs_without_a_compiler(wheel, tmp_path):
     assert shape == ["2", "13", "71"]
 
 
-@pytest.mark.slow
+@pytest.mark.in_ci
 @pytest.mark.parametrize("level", LEVELS[LEVELS.index(cpu_level()) :])
 @pytest.mark.parametrize("case", ["cartpole", "pendulum", "grid tag", "tag, small worlds"])
 def test_kernels_of_the_wheel_give_the_same_bits(wheel, tmp_path, case, level):
@@ -162,6 +162,7 @@ def test_kernels_of_the_wheel_give_the_same_bits(wheel, tmp_path, case, level):
     assert trajectory_hash(case, 60, backend) == trajectory_hash(case, 60)
 
 
+@pytest.mark.in_ci
 def test_editable_install_runs_from_the_checkout_without_a_compiler(checkout, tmp_path):
     stale = checkout / "gpu_vecenv" / "_prebuilt" / "tag-x86-64-0123456789abcdef.so"
     stale.parent.mkdir(exist_ok=True)
@@ -211,6 +212,7 @@ def test_parts_of_two_checkouts_are_refused_with_both_folders(tmp_path, module):
         assert f"gpu_vecenv is imported from {tmp_path}/gpu_vecenv, and gpu_vecenv.{folder} from {ROOT}/{folder}," in said[0]
 
 
+@pytest.mark.slow
 def test_the_build_requires_ziglang_only_without_a_compiler(checkout, tmp_path):
     code = "import build_backend as b; print(b.get_requires_for_build_wheel(), b.get_requires_for_build_editable())"
     setup = f"sys.path.insert(0, {str(checkout / 'tools' / 'packaging')!r})"

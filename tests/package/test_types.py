@@ -91,7 +91,7 @@ CHECKERS = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.in_ci
 @pytest.mark.parametrize("checker", CHECKERS)
 def test_a_users_script_is_checked_after_the_install_of_readme(checker, tmp_path):
     """The checker of this environment finds the package as it was installed here, from another folder than the checkout."""

@@ -50,6 +50,7 @@ def backend(tmp_path_factory):
     return make
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FEW)
 def test_gcc_steps_a_pack_in_vector_registers(name, tmp_path):
     """A branch or a value in memory in the loop of a pack would keep the compiler from it, and no result would differ.
@@ -137,11 +138,12 @@ def test_parameters_of_each_world_give_the_same_bits(backend):
         compare(backend, spec, num_envs=70, **values)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "dtypes"),
     [
         ("WarpCartPole-v1", ("int64", "uint8", "int8", "int16")),
-        pytest.param("WarpAcrobot-v1", ("int64", "uint8"), marks=pytest.mark.slow),
+        ("WarpAcrobot-v1", ("int64", "uint8")),
     ],
 )
 def test_actions_of_every_dtype_give_the_same_bits(name, dtypes, backend):

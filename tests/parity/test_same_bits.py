@@ -26,17 +26,14 @@ def test_the_bits_are_the_recorded_ones(case):
     assert reference(case) == json.loads(RECORD.read_text())[case]
 
 
-WITH_CLANG = ("cartpole", "tag, small worlds", "rice")
-"""Cases that clang compiles in each run of the tests."""
-
-
 @pytest.mark.slow  # tests/package/test_install.py compares the kernels of a wheel, for all instruction sets
 @pytest.mark.parametrize("case", CASES)
 def test_the_plain_instruction_set_gives_the_same_bits(case, builds):
     assert trajectory_hash(case, backend=builds.backend(level=LEVELS[-1])) == reference(case)
 
 
-@pytest.mark.parametrize("case", [pytest.param(case, marks=() if case in WITH_CLANG else pytest.mark.slow) for case in CASES])
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES)
 def test_clang_gives_the_same_bits(case, builds):
     assert trajectory_hash(case, backend=builds.backend(compiler=clang())) == reference(case)
 
@@ -56,6 +53,8 @@ TEAMS = {
 """OS threads of a team and the most worlds; None: those of the case. Most time goes into barriers, where threads wait."""
 
 FAST_TEAM = "7 lanes, few worlds"
+IN_TEAMS = ("harvest", "rice", "tag, small worlds", "pot", "grid tag", "cartpole")
+"""Cases whose teams step in each run of the tests: each kind of work that lanes share."""
 
 
 def at_most(case, rows):
@@ -82,7 +81,7 @@ def assert_same_bits_with(team, case, builds, at_once=0):
 
 
 @pytest.mark.parametrize("team", [pytest.param(team, marks=() if team == FAST_TEAM else pytest.mark.slow) for team in TEAMS])
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", [pytest.param(case, marks=() if case in IN_TEAMS else pytest.mark.slow) for case in CASES])
 def test_teams_of_threads_give_the_same_bits(case, team, builds):
     """A team has as many OS threads as it may have lanes on a GPU."""
     assert_same_bits_with(team, case, builds)
@@ -138,6 +137,7 @@ def test_two_threads_give_the_same_bits(case, monkeypatch):
     assert trajectory_hash(case, backend=functools.partial(CpuBackend, threads=2)) == reference(case)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(cpu_level() != "x86-64-v3", reason="this processor has no fused multiply-add")
 def test_contraction_changes_the_hash(builds):
     """Shows that the hash finds fused multiply-adds."""

@@ -19,6 +19,7 @@ def test_mutants_differ():
     assert len({mutant(text, random.Random(seed)) for seed in range(50)}) > 40
 
 
+@pytest.mark.slow
 def test_the_check_notices_a_difference(tmp_path, monkeypatch):
     """The wrong order of a subtraction in Python alone."""
     from gpu_vecenv.pyhooks import transform
@@ -28,7 +29,8 @@ def test_the_check_notices_a_difference(tmp_path, monkeypatch):
     assert verdict("spread", text, tmp_path) == "Python and the kernel differ"
 
 
-@pytest.mark.parametrize("name", [name if name == "ledger" else pytest.param(name, marks=pytest.mark.slow) for name in SEEDS])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SEEDS)
 def test_the_hooks_that_are_mutated_run_alike(name, tmp_path):
     assert verdict(name, (PORTS / f"{name}.py").read_text(), Path(tmp_path)) == "same"
 

@@ -33,6 +33,7 @@ def in_cpp(case, steps, **options):
     return hash_of(case, steps=steps, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES_OF_ALL)
 def test_compiled_hooks_give_the_bits_of_those_in_cpp(case, compiled):
     assert hash_of(case, steps=60, backend=compiled()) == in_cpp(case, 60)
@@ -75,6 +76,7 @@ def test_a_thousand_steps_of_teams_of_threads(case, lanes, compiled):
     assert hash_of(case, steps=999, backend=backend) == in_cpp(case, 999)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ["grid tag", "pot"])
 def test_python_gives_the_bits_of_the_compiled_hooks(case):
     assert hash_of(case, steps=3, backend=lambda layout: PythonBackend(ported(layout))) == in_cpp(case, 3)

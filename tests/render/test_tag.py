@@ -227,6 +227,7 @@ def test_curve_shows_time_and_free_runners():
     assert height == pytest.approx(0.7, abs=0.03)  # 3 of 10 are caught
 
 
+@pytest.mark.slow
 def test_the_curve_of_a_long_episode_shows_the_newest_point():
     renderer = Renderer(make_params(episode_length=1084))
     for t in range(0, 543, 2):  # more points than the curve is wide

@@ -34,6 +34,7 @@ def run(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_a_video_shows_every_state_of_each_episode(run, capsys):
     watch(str(run), episodes=2, device="cpu")
     assert imageio.imread(run / "watch.mp4", index=None).shape == (2 * 13, 688, 960, 3)
@@ -56,6 +57,7 @@ def test_a_seed_determines_the_video(run, tmp_path):
     assert a != c
 
 
+@pytest.mark.slow
 def test_random_and_trained_play_start_alike_and_part(run, tmp_path, monkeypatch):
     drawn = []
     monkeypatch.setattr(compare, "tile", lambda frames, **options: drawn.append(frames) or tile(frames, **options))

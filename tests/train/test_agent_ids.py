@@ -77,6 +77,7 @@ def test_a_policy_equals_its_network_with_one_hot_numbers(shared):
     torch.testing.assert_close(policy.value(Inputs(obs, agent=number)), evaluated.value)
 
 
+@pytest.mark.slow
 def test_agents_that_observe_alike_learn_to_differ(seats, tmp_path):
     """Without numbers the best policy of all five chooses one seat, which one of five agents needs."""
     rewards = {}
@@ -121,6 +122,7 @@ def test_samples_have_the_numbers_of_their_agents(policy_map):
     trainer.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shared", [False, True])
 def test_an_exported_policy_takes_the_numbers(shared, tmp_path):
     policy = make_policy("agent", group(ACTIONS[0], shared, masked=(0,)), 0, IDS, world=WorldSpec(AGENTS))

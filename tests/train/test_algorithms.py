@@ -66,6 +66,7 @@ def assert_same(found, want):
         assert torch.equal(value, want[name]) if isinstance(value, torch.Tensor) else value == want[name], name
 
 
+@pytest.mark.slow
 def test_evolution_solves_cartpole():
     """Random play has a mean return of 22, and 500 is the largest one. Evaluations have another number of worlds."""
     config = dataclasses.replace(CARTPOLE, num_envs=64, total_steps=400_000, algorithms={})
@@ -291,6 +292,7 @@ def test_parts_that_return_something_else_are_named(parts, text, monkeypatch):
         Trainer(dataclasses.replace(CARTPOLE, algorithm="odd", algorithms={"odd": EvolutionConfig(num_steps=20)}), quiet=True)
 
 
+@pytest.mark.slow
 def test_the_command_line_takes_the_options_of_an_algorithm(tmp_path, monkeypatch, capsys):
     monkeypatch.syspath_prepend(str(Path(evolution.__file__).parent))
     monkeypatch.delitem(ALGORITHMS, "evolution")
@@ -306,6 +308,7 @@ def test_the_command_line_takes_the_options_of_an_algorithm(tmp_path, monkeypatc
     assert "--algorithms: expected NAME.FIELD=VALUE" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_printed_commands_work_as_they_are(tmp_path, monkeypatch, capsys):
     """Each begins in a process that has not imported the algorithm, whose module also registers the network."""
     place = Path(evolution.__file__)

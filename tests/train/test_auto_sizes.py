@@ -88,6 +88,7 @@ def test_a_run_takes_the_fastest_sizes(auto, rates):
     trainer.close()
 
 
+@pytest.mark.slow
 def test_a_run_has_the_bits_of_one_whose_options_name_the_sizes(auto):
     """The search itself runs here: it leaves no trace in random numbers, and networks of users are not trained by it."""
     torch.manual_seed(5)
@@ -104,6 +105,7 @@ def test_a_run_has_the_bits_of_one_whose_options_name_the_sizes(auto):
     trainer.close(), named.close()
 
 
+@pytest.mark.slow
 def test_networks_of_the_user_are_not_trained_by_the_search(auto):
     net = Linear()
     before = [x.clone() for x in net.parameters()]

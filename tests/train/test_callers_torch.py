@@ -119,6 +119,7 @@ class Registered(nn.Module):
 register_network("test_callers_torch.registered", Registered)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", [None, "test_callers_torch.registered"], ids=["built-in", "registered"])
 def test_policies_of_threads_have_the_weights_of_one_alone(module):
     """The threads build their policies at the same time; a network between two layers of another would change its draws."""

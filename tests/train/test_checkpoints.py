@@ -311,6 +311,7 @@ def test_a_damaged_pool_raises_an_error(tmp_path, pool):
         Trainer.resume(trainer.save(tmp_path / "a.pt"), quiet=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("before", "now", "difference"),
     [((), ("mark",), r"without \['mark'\]"), (("mark",), (), r"with \['mark'\]"),

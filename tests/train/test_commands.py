@@ -34,6 +34,7 @@ def run(command, line):
     return tyro.cli(command, args=line.split())
 
 
+@pytest.mark.in_ci
 def test_a_run_can_be_resumed_evaluated_and_plotted(tmp_path, capsys):
     out = tmp_path / "run"
     train = f"WarpCartPole-v1 --out {out}"
@@ -60,6 +61,7 @@ def test_a_run_can_be_resumed_evaluated_and_plotted(tmp_path, capsys):
     assert (tmp_path / "other.png").exists()
 
 
+@pytest.mark.slow
 def test_policies_can_be_shared_frozen_and_loaded(tmp_path):
     game = "num_taggers=1 num_runners=2 num_other_agents_observed=2 episode_length=5"
     line = f"WarpTag-v0 --num-envs 2 --total-steps 20 --device cpu --ppo num_steps=10 --env {game}"
@@ -71,6 +73,7 @@ def test_policies_can_be_shared_frozen_and_loaded(tmp_path):
     assert list(trainer.parts.algorithms) == ["prey"]
 
 
+@pytest.mark.slow
 def test_an_env_by_role_is_trained_and_evaluated(tmp_path, capsys):
     line = "role_envs:Town-v0 --num-envs 2 --total-steps 40 --device cpu --ppo num_steps=10"
     run(commands.train, f"{line} --out {tmp_path}/run --env max_episode_steps=8 --policy citizen=workers mayor=random")
@@ -81,6 +84,7 @@ def test_an_env_by_role_is_trained_and_evaluated(tmp_path, capsys):
     assert re.match(r"3 episodes of 8\.0 steps\ncitizen: return .*\nmayor: return ", capsys.readouterr().out)
 
 
+@pytest.mark.slow
 def test_runs_of_several_seeds_are_trained_drawn_and_resumed(tmp_path, capsys):
     out = tmp_path / "runs"
     line = f"WarpCartPole-v1 --out {out}"
@@ -254,6 +258,7 @@ def change_config(folder, **changes):
     save_checkpoint(path, {**state, "config": config.to_json()})
 
 
+@pytest.mark.slow
 def test_resume_uses_the_recorded_device_unless_another_is_given(cartpole):
     change_config(cartpole, device="cuda:99")
     wanted = re.escape(f"{cartpole}: this run was on cuda:99, which is missing here") + ".*--device cpu"
@@ -320,6 +325,7 @@ def test_a_caller_names_the_module_of_a_run(harvest, capsys):
     Trainer.resume(harvest, quiet=True)
 
 
+@pytest.mark.slow
 def test_a_command_that_names_the_module_resumes_the_run(harvest, capsys):
     run(commands.train, f"harvest:Harvest-v0 --out {harvest} --resume")
     assert re.search("video: none, because .*/tests/train has no render.py", capsys.readouterr().out)
@@ -332,6 +338,7 @@ def test_a_module_whose_id_is_registered_is_not_imported(harvest):
     assert "harvest" not in sys.modules
 
 
+@pytest.mark.slow
 def test_a_run_whose_episodes_never_end_is_complete(tmp_path, capsys, monkeypatch):
     """Matches and videos stop at a bound, and the commands say so."""
     monkeypatch.setattr("gpu_vecenv.train.runner.measure.MAX_STEPS", 20)

@@ -141,7 +141,7 @@ def random_file(rng):
     return damaged(data, rng) if rng.random() < 0.3 else data
 
 
-@pytest.mark.parametrize("count", [400, pytest.param(10_000, marks=[pytest.mark.slow, pytest.mark.timeout(900)])])
+@pytest.mark.parametrize("count", [100, pytest.param(10_000, marks=[pytest.mark.slow, pytest.mark.timeout(900)])])
 def test_random_files_raise_errors_or_give_options_that_are_stored_unchanged(tmp_path, count):
     rng, path = random.Random(count), tmp_path / "run.yaml"
     accepted = 0
@@ -180,7 +180,7 @@ VALUES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", [TrainConfig, PPOConfig, NetworkConfig, PolicyConfig])
+@pytest.mark.parametrize("kind", [pytest.param(TrainConfig, marks=pytest.mark.slow), PPOConfig, NetworkConfig, PolicyConfig])
 def test_values_of_any_kind_raise_short_errors_or_are_stored_unchanged(kind):
     required = {"env_id": "A"} if kind is TrainConfig else {}
     for name in (f.name for f in dataclasses.fields(kind)):

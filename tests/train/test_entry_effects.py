@@ -130,6 +130,7 @@ def test_entries_without_effect_are_0_and_add_nothing(env_id, quiet, algorithm):
     assert not outputs.grad[of_entry].any() and outputs.grad[~of_entry].any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["ppo", "fused"])
 def test_a_run_that_is_resumed_goes_on_as_one_that_was_not(algorithm, tmp_path):
     def weights(trainer):

@@ -252,6 +252,7 @@ def test_a_metric_without_a_record_or_a_unit_is_printed_as_such(tmp_path, capsys
     assert found == {True, False}
 
 
+@pytest.mark.slow
 def test_curves_have_a_panel_for_each_metric(tmp_path):
     trainer = Trainer(options("Grove-v0", out=str(tmp_path)), quiet=True)
     trainer.train()
@@ -260,6 +261,7 @@ def test_curves_have_a_panel_for_each_metric(tmp_path):
     assert all(f"<!-- {metric.name} -->" in drawn for metric in harvest.SPEC.metrics)
 
 
+@pytest.mark.slow
 def test_matches_hold_metrics_of_trained_and_of_random_play(tmp_path):
     trainer = Trainer(options("Walker-v0", out=str(tmp_path)), quiet=True)
     trainer.train(1)

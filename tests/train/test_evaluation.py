@@ -109,6 +109,7 @@ def runs(config, tmp_path):
     return paths
 
 
+@pytest.mark.slow
 def test_policies_come_from_the_files_that_are_named(config, runs):
     first, second = (evaluate(run, 5, seed=3) for run in runs)
     assert first != second
@@ -132,6 +133,7 @@ def test_files_of_policies_that_play_nothing_raise_errors(config, runs):
                 evaluate(target, 2, policy_map, load_policies={name: runs[1]})
 
 
+@pytest.mark.slow
 def test_a_run_that_began_with_loaded_policies_plays_what_it_learned(config, runs, tmp_path):
     started = dataclasses.replace(config, load_policies=dict.fromkeys(("catcher", "runner"), runs[0]), seed=7)
     trainer = Trainer(started, quiet=True)

@@ -77,6 +77,7 @@ def test_precision_lasts_for_an_iteration_and_keeps_results_in_float32(precision
     assert (a["value_loss/agent"] == b["value_loss/agent"]) == (precision == "tf32")
 
 
+@pytest.mark.slow
 def test_gradients_of_single_transitions_survive_float16():
     # A transition's share of the value loss has a derivative of about 6e-8, the smallest number of float16.
     states = []

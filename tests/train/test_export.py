@@ -107,6 +107,7 @@ def run_alone(programs):
     return [[torch.tensor(values, dtype=getattr(torch, dtype)) for values, dtype in outputs] for outputs in found]
 
 
+@pytest.mark.slow
 @torch.no_grad()
 def test_programs_of_torch_run_alone_and_equal_their_policies(tmp_path):
     policies = [trained(*case) for case in CASES]
@@ -181,6 +182,7 @@ def play_both(policy, call, shared, masked, agent_ids):
         torch.testing.assert_close(total, log_prob, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("memory", "action", "shared", "masked", "agent_ids"), WITH_STATE, ids=str)
 @torch.no_grad()
 def test_programs_take_and_return_the_state(memory, action, shared, masked, agent_ids, tmp_path):

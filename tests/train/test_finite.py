@@ -17,6 +17,7 @@ def found(*states):
     return flags.tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", EXPONENTS, ids=str)
 def test_every_pattern_of_bits_is_judged_as_by_torch(dtype):
     """All patterns of up to 16 bits; those of larger floats have them in front."""

@@ -174,6 +174,7 @@ def full_disk():
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("act", "code"), [(kill_self, -signal.SIGKILL), (full_disk, 3)])
 @pytest.mark.parametrize(
     ("name", "every"),

@@ -86,6 +86,7 @@ def assert_equal(run, other):
         torch.testing.assert_close(x, other[1][name], rtol=0, atol=0, equal_nan=True, msg=name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at_once", [1, 3])
 def test_each_run_equals_the_run_alone(configs, tmp_path, at_once, alone):
     results = train_many(configs, tmp_path / "runs", at_once=at_once, quiet=True)
@@ -133,6 +134,7 @@ class Spoil(Callback):
                 next(iter(trainer.policies.values())).network.critic_layers[0].weight[0, 0] = math.nan
 
 
+@pytest.mark.slow
 def test_an_error_of_a_run_ends_this_run_alone(configs, tmp_path, capsys, alone):
     configs = {name: dataclasses.replace(config, checkpoint_interval=1) for name, config in configs.items()}
     runs = tmp_path / "runs"
@@ -146,6 +148,7 @@ def test_an_error_of_a_run_ends_this_run_alone(configs, tmp_path, capsys, alone)
         assert_equal(contents(runs / name), alone(configs[name]))
 
 
+@pytest.mark.slow
 def test_an_error_before_a_run_begins_is_its_own_unless_it_is_the_first(configs, tmp_path):
     wrong = dataclasses.replace(configs["seed-1"], policy_map={"nobody": "x"})
     results = train_many({**configs, "wrong": wrong}, quiet=True)
@@ -168,6 +171,7 @@ class Signal(Callback):
             os.kill(os.getpid(), signal.SIGINT)
 
 
+@pytest.mark.slow
 def test_runs_that_were_stopped_are_resumed_to_the_same_bits(configs, tmp_path, alone, interruptible):
     runs = tmp_path / "runs"
     configs = {name: dataclasses.replace(config, seed=seed) for seed, (name, config) in enumerate(configs.items())}
@@ -204,6 +208,7 @@ def test_a_second_interrupt_ends_all_runs_at_once_and_unlocks_their_folders(conf
     assert {result.finished for result in results.values()} == {"done"}
 
 
+@pytest.mark.slow
 def test_resumed_runs_take_changes_and_finished_runs_keep_their_metrics(configs, tmp_path):
     train_many(configs, tmp_path / "runs", quiet=True)
     lines = read_metrics(tmp_path / "runs" / "seed-0")
@@ -213,6 +218,7 @@ def test_resumed_runs_take_changes_and_finished_runs_keep_their_metrics(configs,
     assert results["seed-0"].metrics["entropy/catcher"] == lines[-1]["entropy/catcher"]
 
 
+@pytest.mark.slow
 def test_a_run_that_ends_early_lets_the_others_go_on_and_stays_ended(configs, tmp_path):
     early = dataclasses.replace(configs["seed-1"], evaluation_interval=2, evaluation_episodes=2, stop_at=-1e9)
     runs = tmp_path / "runs"

@@ -55,6 +55,7 @@ def run(tmp_path):
     gymnasium.registry.pop("Coins-v0", None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("in_flight", [1, 4])
 @pytest.mark.parametrize(("observed", "what"), [(REWARD, "reward"), (OBSERVATION, r"observation\[1\]")])
 def test_the_world_of_a_run_is_made_again(observed, what, in_flight, run, tmp_path, capsys):

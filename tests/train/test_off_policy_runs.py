@@ -456,6 +456,7 @@ AIM = EnvSpec(
 gymnasium.register("Aim-v0", vector_entry_point=functools.partial(GpuVectorEnv, AIM))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*CONFIGS, "choices"])
 def test_aiming_is_learned(name, tmp_path):
     """Random play has a return near -3.3 with numbers and -1.3 with choices, and the best one is 0."""

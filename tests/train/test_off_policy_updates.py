@@ -173,6 +173,7 @@ def updated(kind, processes, monkeypatch, by_kernels):
     return results
 
 
+@pytest.mark.slow
 def test_an_update_in_four_processes_equals_one(monkeypatch, tmp_path):
     cases = [*((kind, False) for kind in KINDS), *((kind, True) for kind in ("sac", "td3", "ddpg"))]  # the latter by kernels
 

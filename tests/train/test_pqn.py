@@ -290,6 +290,7 @@ def test_a_gradient_that_is_not_finite_ends_the_run():
 # ---- learning -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mixing", ["none", "vdn"])
 def test_agents_learn_the_right_choices_under_masks(mixing, tmp_path):
     """An agent's right choice is its observation. An episode has 5 steps, and random play is right in half of them.
@@ -332,6 +333,7 @@ def test_teams_of_tag_learn_by_vdn(tmp_path):
 # ---- options ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_command_line_trains_with_its_options_and_the_preset(tmp_path, capsys):
     line = "train WarpCartPole-v1 --num-envs 4 --device cpu --total-steps 128 --algorithm pqn --pqn num_minibatches=2 gamma=0.9"
     assert main([*line.split(), "--network", "hidden_sizes=[8]", "--out", str(tmp_path / "run")]) == 0, capsys.readouterr().err

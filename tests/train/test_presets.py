@@ -83,6 +83,7 @@ def test_every_kind_of_new_run_has_the_preset_of_the_package(orchard, tmp_path):
     assert evaluate(TrainConfig(ENV_ID), 2).episodes == 2
 
 
+@pytest.mark.slow
 def test_the_command_line_and_a_resumed_run_have_the_preset_of_the_package(orchard, tmp_path):
     tyro.cli(commands.train, args=shlex.split(f"{ENV_ID} --out {tmp_path}/run --ppo clip_coef=0.1"))
     first = TrainConfig.of_run(tmp_path / "run")
@@ -106,6 +107,7 @@ def test_files_of_a_run_import_nothing(orchard, tmp_path):
     assert not any(name.startswith("orchards") for name in sys.modules)
 
 
+@pytest.mark.slow
 def test_registering_imports_no_trainer_and_the_text_is_imported_by_a_run(orchard, tmp_path):
     code = (
         "import sys, orchards\nassert 'torch' not in sys.modules and 'orchards.training' not in sys.modules\n"

@@ -81,6 +81,7 @@ def require_same(one, other, where=""):
         assert one == other, where
 
 
+@pytest.mark.in_ci
 def test_a_run_goes_on_in_as_many_processes_to_the_same_bits(tmp_path):
     def interrupted(processes):
         found = {}
@@ -104,6 +105,7 @@ def test_a_run_goes_on_in_as_many_processes_to_the_same_bits(tmp_path):
     assert evaluate(tmp_path / "ghosts", 4, max_steps=400).episodes == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RUNS)
 def test_a_run_goes_on_in_another_number_of_processes(name, tmp_path, capsys):
     folder, config = tmp_path / "run", dataclasses.replace(RUNS[name], out=str(tmp_path / "run"))
@@ -146,6 +148,7 @@ def wait_for(condition, seconds=60):
         time.sleep(0.02)
 
 
+@pytest.mark.in_ci
 @pytest.mark.parametrize("lost", [0, 1])
 def test_the_others_name_a_process_that_was_killed(lost, tmp_path):
     config = dataclasses.replace(LONG, num_envs=9, total_steps=9 * 6 * 10_000, out=str(tmp_path / "run"), checkpoint_interval=2)
@@ -161,6 +164,7 @@ def test_the_others_name_a_process_that_was_killed(lost, tmp_path):
     load_checkpoint(checkpoint_path(tmp_path / "run"))
 
 
+@pytest.mark.slow
 def test_a_process_learns_who_is_gone_while_it_waits_for_the_device():
     """A sum of NCCL in a graph raises no error when another process ends, so the thread looks by itself."""
     with subprocess.Popen([sys.executable, "-c", ""]) as ended:
@@ -175,6 +179,7 @@ def test_a_process_learns_who_is_gone_while_it_waits_for_the_device():
             time.sleep(0.1)
 
 
+@pytest.mark.slow
 def test_an_error_in_one_process_ends_the_others_with_its_text(tmp_path):
     def act(processes):
         with contextlib.closing(Trainer(LONG, quiet=True, processes=processes)) as trainer:
@@ -265,6 +270,7 @@ def test_runs_that_processes_cannot_have_are_refused_by_name(tmp_path):
         Trainer(dataclasses.replace(SHARDED, shards=3), quiet=True)
 
 
+@pytest.mark.slow
 def test_processes_that_start_again_have_words_of_their_own(tmp_path):
     """torchrun keeps its store at a restart."""
     from datetime import timedelta

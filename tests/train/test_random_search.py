@@ -6,6 +6,7 @@ pytest.importorskip("tyro")
 from examples import random_search  # noqa: E402
 
 
+@pytest.mark.slow
 def test_a_search_prints_the_runs_with_the_highest_returns(capsys):
     args = random_search.Args(num_runs=4, total_steps=4096, num_envs=32, best=2, seeds=2, device="cpu")
     results = random_search.main(args)

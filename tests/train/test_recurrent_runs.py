@@ -54,6 +54,7 @@ def recall(memory, **changes):
     return dataclasses.replace(RECALL, network=network, **changes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("memory", "segments"), [("gru", None), ("lstm", 6)])
 def test_a_memory_solves_what_a_feed_forward_policy_cannot(memory, segments, tmp_path):
     """Learned, evaluated, watched over several episodes, and played against random agents."""
@@ -66,6 +67,7 @@ def test_a_memory_solves_what_a_feed_forward_policy_cannot(memory, segments, tmp
     assert trained.mean_return["left"] > 8.5
 
 
+@pytest.mark.slow
 def test_a_feed_forward_policy_plays_one_action_in_each_step():
     assert Trainer(recall(None), quiet=True).train()["return/a"] < 2.5
 
@@ -100,6 +102,7 @@ def returns_of(policy, episodes, seed):
     return totals
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("network", [GRU, LSTM], ids=["gru", "lstm"])
 def test_a_resumed_run_with_a_memory_has_the_bits_of_one_without_a_break(network, tmp_path):
     config = dataclasses.replace(ARENA, network=network)
@@ -115,6 +118,7 @@ def test_a_resumed_run_with_a_memory_has_the_bits_of_one_without_a_break(network
     assert str(adam) == str(expected) and adam != {}
 
 
+@pytest.mark.slow
 def test_runs_side_by_side_remember_alone(tmp_path):
     configs = {f"seed-{seed}": dataclasses.replace(ARENA, seed=seed) for seed in range(2)}
     train_many(configs, tmp_path, quiet=True)
@@ -149,6 +153,7 @@ class Cell(nn.Module):
 register_network("test.cell", Cell)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("segments", [None, 4])
 def test_a_users_cell_learns_as_the_built_in_network(segments):
     """From equal weights; its samples are worlds and its observations rows."""
@@ -230,6 +235,7 @@ def test_a_memory_reads_numbers_of_agents_in_sequences_as_in_steps(name):
     assert not torch.equal(policy.evaluate_sequence(*shown, samples.state)[1], expected[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("network", [GRU, LSTM], ids=["gru", "lstm"])
 @pytest.mark.parametrize("segments", [None, 4])
 def test_an_update_with_a_memory_reads_nothing_on_the_host(network, segments):
@@ -267,6 +273,7 @@ def test_a_captured_run_with_a_memory_has_the_bits_of_an_eager_one(network, segm
     require_same(*found)
 
 
+@pytest.mark.slow
 def test_numbers_of_agents_that_left_change_nothing():
     """Their observations, actions and masks may hold anything."""
     trainer = Trainer(ARENA, quiet=True)
@@ -316,6 +323,7 @@ def test_policies_of_a_run_may_differ_in_memory():
     assert [trainer.policies[name].state_shape for name in ("red", "blue")] == [(2, 64), None]
 
 
+@pytest.mark.slow
 def test_the_command_line_has_a_memory(tmp_path, capsys):
     words = "--num-envs 8 --total-steps 256 --device cpu --network memory=gru memory_size=7 --ppo num_steps=16 sequence_length=8"
     assert main(["train", "WarpCartPole-v1", *words.split(), "--out", str(tmp_path / "run")]) == 0

@@ -118,6 +118,7 @@ def test_transitions_are_those_of_a_deque(form, n_steps, device):
             replay.set_priorities(batch, torch.rand(40, device=device))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n_steps", "exponent"), [(1, None), (4, None), (5, 0.7)])
 def test_transitions_of_100_000_steps_are_those_of_a_deque(n_steps, exponent):
     """The ring is written over several times, and each time its end is in another step of a rollout."""

@@ -172,6 +172,7 @@ def flatten(x, prefix=""):
     return {prefix: x}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "config",
     [

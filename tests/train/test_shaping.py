@@ -102,6 +102,7 @@ def test_wrapped_rewards_are_changed_last():
     assert torch.equal(learned, 2 * plain.clamp(-0.5, 0.25))
 
 
+@pytest.mark.slow
 def test_a_resumed_run_takes_the_function_again_and_ends_as_without_an_interruption(tmp_path):
     whole = Trainer(config(), quiet=True, reward=shaped)
     whole.train()
@@ -126,6 +127,7 @@ def test_functions_that_do_not_fit_are_refused(reward, error):
         Trainer(config(), quiet=True, reward=reward).train(1)
 
 
+@pytest.mark.slow
 def test_a_curriculum_changes_parameters_and_resumed_runs_have_them(tmp_path):
     points = {"tagging_distance": [(0, 0.5), (32 * 4, 0.1)], "episode_length": [(32, 8), (32 * 3, 4)]}
     seen = []
@@ -156,6 +158,7 @@ class EasierWorlds(Callback):
         trainer.env.set_params(tagging_distance=[k / 2 ** (1 + trainer.iteration) for k in range(4)])
 
 
+@pytest.mark.slow
 def test_values_by_world_go_on_exactly_and_other_numbers_of_worlds_take_them_in_turn(tmp_path):
     game = GAME | {"tagging_distance": [0.0, 0.3, 0.6, 0.9], "starting_directions": [0.0] * 5}
     whole = Trainer(config(env_kwargs=game), quiet=True, callbacks=[EasierWorlds()])

@@ -41,6 +41,7 @@ def test_random_returns_are_shown_beside_them(tmp_path):
     assert cells(Run(tmp_path, {"b": 0.5})._repr_html_())[-1] == "–"
 
 
+@pytest.mark.slow
 def test_random_returns_come_from_the_matches_of_the_folder(tmp_path):
     roles = {"x": RoleFacts(2, ["a"], ""), "y": RoleFacts(1, ["b"], "")}
     returns = (["x", "y"], {"x": 0.25, "y": 4.0}), ([], {"x": 8.0, "y": 9.0}), (["x"], {"x": 1.0, "y": 2.0})
@@ -50,6 +51,7 @@ def test_random_returns_come_from_the_matches_of_the_folder(tmp_path):
     assert cells(Run(tmp_path, {"a": 0.5})._repr_html_())[-1] == "0.50"
 
 
+@pytest.mark.slow
 def test_the_video_of_the_folder_is_shown(tmp_path):
     write_video(np.zeros((2, 16, 16, 3), np.uint8), write(tmp_path, LINES) / "video.mp4")
     assert "<video" in Run(tmp_path)._repr_html_()

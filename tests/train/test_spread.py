@@ -47,11 +47,13 @@ def equal(first, second):
     return all(torch.equal(a, b) for a, b in zip(weights(first), weights(second), strict=True))
 
 
+@pytest.mark.slow
 def test_runs_take_the_devices_in_turn(configs, named_devices):
     train_many(configs, quiet=True, devices=["cpu:0", "cpu:1"])
     assert named_devices == {0: "cpu:0", 1: "cpu:1", 2: "cpu:0", 3: "cpu:1", 4: "cpu:0"}
 
 
+@pytest.mark.slow
 def test_a_run_has_the_bits_that_it_has_without_devices(configs, tmp_path):
     train_many(configs, tmp_path / "one", quiet=True)
     results = train_many(configs, tmp_path / "two", quiet=True, devices=["cpu", "cpu"], at_once=1)
@@ -60,6 +62,7 @@ def test_a_run_has_the_bits_that_it_has_without_devices(configs, tmp_path):
         assert equal(tmp_path / "one" / name, tmp_path / "two" / name), name
 
 
+@pytest.mark.slow
 def test_each_device_has_its_own_number_of_runs_at_a_time(configs, monkeypatch):
     most, active = {}, []
     take = Waiting.take
@@ -106,6 +109,7 @@ def test_the_device_with_the_fewest_runs_is_next():
     assert [spread(number, ["x", "y", "z"]) for number in range(4)] == ["x", "y", "z", "x"]
 
 
+@pytest.mark.slow
 def test_resumed_runs_may_take_other_devices(configs, tmp_path, named_devices):
     train_many(configs, tmp_path, quiet=True)
     moved = resume_many(tmp_path, quiet=True, devices=["cpu", "cpu"], total_steps=4 * 10 * 7)
@@ -144,6 +148,7 @@ def test_options_with_a_device_beside_devices_are_refused(configs, tmp_path):
 CARTPOLE = ["WarpCartPole-v1", "--num-envs", "4", "--total-steps", "256", "--ppo", "num_steps=16", "num_minibatches=2"]
 
 
+@pytest.mark.slow
 def test_seeds_of_a_command_are_spread(tmp_path, capsys):
     out = str(tmp_path / "runs")
     assert main(["train", *CARTPOLE, "--seeds", "3", "--devices", "cpu", "cpu", "--at-once", "1", "--out", out]) == 0

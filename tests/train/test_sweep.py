@@ -115,6 +115,7 @@ def test_options_that_no_run_has_are_refused_before_a_run_begins(formula, tmp_pa
     assert not formula and not (tmp_path / "study.log").exists()
 
 
+@pytest.mark.slow
 def test_runs_that_do_worse_than_others_are_pruned(tmp_path):
     """Runs with a rate of 0 report the same return as those before, and Hyperband and halving end some of them early."""
     space = {"ppo.learning_rate": [1e-3, 1e-12], "seed": {"low": 0, "high": 99}}

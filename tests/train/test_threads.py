@@ -71,6 +71,7 @@ def test_threads_are_restored_after_an_error(monkeypatch):
     assert torch.get_num_threads() == 5
 
 
+@pytest.mark.slow
 def test_train_and_resume_use_the_threads_option(seen, tmp_path, monkeypatch):
     monkeypatch.setattr("gpu_vecenv.cli.train.plot", lambda *_: None)
     monkeypatch.setattr("gpu_vecenv.cli.watch.watch", lambda *_, **__: None)

@@ -232,6 +232,7 @@ def test_metrics_that_cannot_be_drawn_raise_errors(tmp_path):
         plot_curves(tmp_path)
 
 
+@pytest.mark.slow
 def test_curves_on_a_full_disk_leave_the_old_picture(tmp_path):
     (tmp_path / METRICS_FILE).write_text('{"iteration": 1, "steps": 10, "steps_per_second": 5.0}\n')
     old = plot_curves(tmp_path).read_bytes()

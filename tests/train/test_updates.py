@@ -119,6 +119,7 @@ def test_the_next_update_starts_with_a_true_mask():
     assert not torch.equal(before, weights(one.policy))
 
 
+@pytest.mark.slow
 def test_the_adaptive_rate_follows_the_divergence():
     config = dataclasses.replace(EPOCHS, learning_rate_schedule="adaptive", target_kl=1.0, learning_rate=1e-4)
     one = case(off=0.0)

@@ -205,6 +205,7 @@ def test_clipped_actions_have_no_bounds_and_random_ones_those_of_the_env():
     assert evaluate(config, episodes=3).mean_return["agent"] < 0
 
 
+@pytest.mark.slow
 def test_commands_train_show_and_evaluate_an_id_with_wrappers_of_a_module(tmp_path, monkeypatch, capsys):
     (tmp_path / "swing.py").write_text(
         "import gymnasium\nfrom gpu_vecenv import ClipAction, NormalizeObservation, NormalizeReward\n"

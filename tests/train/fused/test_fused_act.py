@@ -34,6 +34,8 @@ CASES = {
     "split": {"action": TAG, "features": 75, "hidden": (256, 256)},
     "split, numbers, three layers": {"action": BOX, "features": 3, "hidden": (136, 40, 24), "activation": "elu"},
 }  # fmt: skip
+COSTLY = ("multi-discrete, 71 features", "raw observations, relu", "split, numbers, three layers")
+"""Cases that the tests leave out when they have little time: each compiles kernels of its own."""
 
 
 def made(name, rows=300):
@@ -59,7 +61,7 @@ def drawn(fused, inputs, draw, outputs, deterministic=False):
 
 
 @pytest.mark.parametrize("rows", [1, 129, 300])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", slow(CASES, *COSTLY))
 def test_log_probabilities_and_values_are_those_of_float64(name, rows):
     fused, inputs, draw, outputs = made(name, rows)
     action, log_prob = fused.act(inputs, draw, outputs=outputs)
@@ -75,7 +77,7 @@ def test_log_probabilities_and_values_are_those_of_float64(name, rows):
 
 
 @pytest.mark.parametrize("deterministic", [False, True])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", slow(CASES, *COSTLY))
 def test_actions_have_the_bits_of_draws_from_the_same_outputs(name, deterministic):
     fused, inputs, draw, outputs = made(name)
     for _ in range(2):  # the second call is prepared
@@ -87,7 +89,7 @@ def test_actions_have_the_bits_of_draws_from_the_same_outputs(name, deterministi
         assert len(action.unique()) > 1
 
 
-@pytest.mark.parametrize("name", slow(CASES, "multi-discrete, 71 features", "raw observations, relu"))
+@pytest.mark.parametrize("name", slow(CASES, *COSTLY, "split", "masked, odd sizes"))
 def test_every_ratio_of_the_first_minibatch_is_one(name):
     """A clip range of 1e-5 counts rows outside it. The divergence is half the square of a difference that is rounding."""
     one = case(**CASES[name])
@@ -213,7 +215,8 @@ def raw(size, activation, hidden, features=4):
 
 
 @pytest.mark.parametrize(
-    ("activation", "hidden"), [("tanh", (64, 64)), ("relu", (40,)), ("elu", (64, 48, 33)), ("tanh", (256, 256))]
+    ("activation", "hidden"),
+    [("tanh", (64, 64)), ("relu", (40,)), ("elu", (64, 48, 33)), pytest.param("tanh", (256, 256), marks=pytest.mark.slow)],
 )
 def test_numbers_beyond_16_bits_give_no_finite_value(activation, hidden):
     """Observations, and units that have no bound, are not clipped without a word."""

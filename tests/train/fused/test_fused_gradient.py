@@ -88,9 +88,12 @@ CASES = {
         "activation": "elu", "seed": 2,
     },
 }  # fmt: skip
+COSTLY = ("one masked choice", "elu, three layers", "multi-discrete, 71 features", "few choices", "relu, one layer",
+          "split, masked, elu, odd sizes")  # fmt: skip
+"""Cases that the tests leave out when they have little time: each compiles kernels of its own."""
 
 
-@pytest.mark.parametrize("name", slow(CASES, "one masked choice", "elu, three layers"))
+@pytest.mark.parametrize("name", slow(CASES, *COSTLY))
 def test_gradients_are_those_of_float64(name):
     compare(case(**CASES[name]))
 
@@ -106,7 +109,7 @@ def test_a_minibatch_of_a_split_network_may_be_computed_in_parts(name, rows, mon
     assert relative_error([parts[name] for name in whole], list(whole.values())) < 1e-6
 
 
-@pytest.mark.parametrize("name", ["discrete", "multi-discrete, 71 features", "numbers", "split"])
+@pytest.mark.parametrize("name", slow(CASES, *(name for name in CASES if name != "numbers")))
 def test_gradients_of_fresh_and_of_trained_weights(name):
     """The trained weights meet new advantages and targets: those that they fit have hardly a gradient."""
     given = CASES[name] | {"rows": 1024}
@@ -136,10 +139,10 @@ def train(one, config, steps=40):
     [
         ((64, 64), 8.0, 0.5, 1e-3, 5e-2),
         ((64, 64), 30.0, 0.85, 1e-3, 5e-2),
-        ((128,), 50.0, 0.7, 1e-3, 5e-2),
-        ((256, 256), 30.0, 0.85, 3e-3, 5e-2),
         ((64, 48, 33), 30.0, 0.85, 0.1, 0.13),  # docs/training-speed.md names this limit
-        ((200, 48, 33), 30.0, 0.85, 0.1, 0.13),
+        pytest.param((128,), 50.0, 0.7, 1e-3, 5e-2, marks=pytest.mark.slow),
+        pytest.param((256, 256), 30.0, 0.85, 3e-3, 5e-2, marks=pytest.mark.slow),
+        pytest.param((200, 48, 33), 30.0, 0.85, 0.1, 0.13, marks=pytest.mark.slow),
     ],
 )
 def test_saturated_units_of_a_critic_keep_their_gradient(hidden, factor, least, total, each):

@@ -37,6 +37,8 @@ CASES = {
     "raw observations": {"normalize": False, "ends": 0.0},
     "no clip of values": {"config": {"clip_value": False}},
 }
+COSTLY = ("many features", "no clip of values", "one step", "numbers, many units")
+"""Cases that the tests leave out when they have little time: each compiles kernels of its own."""
 
 
 def made(name):
@@ -57,7 +59,7 @@ def compare_gradients(name, device):
     assert whole <= 1e-3 and max(each.values()) <= 5e-2, (whole, each)
 
 
-@pytest.mark.parametrize("name", slow(CASES, "one step", "no clip of values"))
+@pytest.mark.parametrize("name", slow(CASES, *COSTLY))
 def test_gradients_are_those_of_float64(name):
     compare_gradients(name, "cpu")
 
@@ -107,7 +109,7 @@ def on_lanes(folder):
     return launches
 
 
-@pytest.mark.parametrize("name", slow(CASES, "many features", "no clip of values", "one step"))
+@pytest.mark.parametrize("name", slow(CASES, *COSTLY))
 def test_values_and_states_are_those_of_torch(name):
     """Also of final observations after a time limit, whose states are not forgotten."""
     one, config = made(name)
@@ -137,7 +139,7 @@ UPDATES = {
 }
 
 
-@pytest.mark.parametrize("name", slow(UPDATES))
+@pytest.mark.parametrize("name", slow(UPDATES, "masked", "whole sequences, numbers"))
 def test_updates_are_those_of_torch(name):
     given, change = UPDATES[name]
     config = dataclasses.replace(CONFIG, num_epochs=2, num_minibatches=3, learning_rate=3e-3, **change)
@@ -197,7 +199,7 @@ def run_of(name, iterations=1, **options):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", slow(RUNS, "pendulum"))
+@pytest.mark.parametrize("name", slow(RUNS, "pendulum", "cartpole"))
 def test_runs_are_those_of_torch(name):
     """The tagged runners of Tag have left, and their rows do not count."""
     changes, config = [], run_of(name)

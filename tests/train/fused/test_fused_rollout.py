@@ -10,6 +10,7 @@ import pytest
 import torch
 from fused_runs import fused as fused_run
 from gymnasium.spaces import Box, MultiDiscrete
+from reference import slow
 
 from gpu_vecenv import TIME_LIMIT, EnvSpec, Field, Metric, Role
 from gpu_vecenv.train import NetworkConfig, PPOConfig, TrainConfig, Trainer
@@ -87,7 +88,7 @@ def given_for(env_id, worlds):
     return {name: value for name, value in CASES[env_id].items() if worlds == WORLDS or not isinstance(value, list)}
 
 
-@pytest.mark.parametrize("env_id", ["WarpCartPole-v1", "WarpMountainCarContinuous-v0", "Wide-v0"])
+@pytest.mark.parametrize("env_id", slow(["WarpCartPole-v1", "WarpMountainCarContinuous-v0", "Wide-v0"], "Wide-v0"))
 def test_one_launch_has_the_bits_of_single_steps(env_id):
     torch.manual_seed(0)
     one = rollouts(env_id, "cpu", False, env_kwargs=CASES[env_id])
@@ -127,8 +128,8 @@ def test_one_launch_gives_the_metrics_of_the_actions_that_it_took():
 NETWORKS = [((64,), "tanh"), ((64, 64), "tanh"), ((24, 128, 40), "elu")]
 
 
-@pytest.mark.parametrize("network", NETWORKS, ids=str)
-@pytest.mark.parametrize("env_id", ["WarpCartPole-v1", "Wide-v0"])
+@pytest.mark.parametrize("network", slow(NETWORKS, *NETWORKS[1:]), ids=str)
+@pytest.mark.parametrize("env_id", slow(["WarpCartPole-v1", "Wide-v0"], "Wide-v0"))
 def test_a_crew_has_the_bits_of_single_steps(env_id, network):
     given, sizes = given_for(env_id, 13), NetworkConfig(network[0], activation=network[1])
     torch.manual_seed(0)
@@ -138,10 +139,13 @@ def test_a_crew_has_the_bits_of_single_steps(env_id, network):
     require_equal(other, one)
 
 
-@pytest.mark.parametrize(("env_id", "units"), [("WarpCartPole-v1", 64), ("WarpPendulum-v1", 37), ("Wide-v0", 96)])
-def test_one_launch_with_a_memory_has_the_bits_of_single_steps(env_id, units):
+UNITS = {"WarpCartPole-v1": 64, "WarpPendulum-v1": 37, "Wide-v0": 96}
+
+
+@pytest.mark.parametrize("env_id", slow(UNITS, "WarpPendulum-v1", "Wide-v0"))
+def test_one_launch_with_a_memory_has_the_bits_of_single_steps(env_id):
     """States, too; those of episodes that ended are forgotten, as are all of Pendulum, whose last step ends its episodes."""
-    given, network = given_for(env_id, 21) | {"max_episode_steps": 20}, NetworkConfig((), memory="gru", memory_size=units)
+    given, network = given_for(env_id, 21) | {"max_episode_steps": 20}, NetworkConfig((), memory="gru", memory_size=UNITS[env_id])
     torch.manual_seed(0)
     one = rollouts(env_id, "cpu", False, 21, given, network)
     torch.manual_seed(0)
