@@ -34,7 +34,7 @@ def works(what):
 
 
 @works("RecurrentPPO, TRPO, QRDQN, TQC, CrossQ and ARS on `Sb3VecEnv`")
-@pytest.mark.in_ci
+@pytest.mark.slow
 @pytest.mark.parametrize("name, env", CASES)
 def test_algorithms_run_on_the_rows_of_an_env(name, env):
     algorithm, policy, _, options = RUNS[name]

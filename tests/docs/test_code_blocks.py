@@ -40,9 +40,11 @@ LIBRARIES = {"skrl.md": "skrl", "rl_games.md": "rl_games", "rsl_rl.md": "rsl_rl"
              "benchmarl.md": "benchmarl", "lightning.md": "lightning"}  # fmt: skip
 
 
-LONG = ("sb3-contrib.md", "how-do-i.md", "check.md", "trained-policy.md", "rewards.md", "pictures.md", "policies.md",
+LONG = ("how-do-i.md", "check.md", "trained-policy.md", "rewards.md", "pictures.md", "policies.md",
         "two-roles.md", "memory.md", "own-trainer.md")  # fmt: skip
-"""Pages whose blocks take longest."""
+"""Pages whose blocks take long."""
+LONGEST = "sb3-contrib.md"
+"""Page whose block takes longest: it trains by six algorithms."""
 QUICK = ("cartpole",)
 """Folders of envs whose pages are not slow."""
 
@@ -50,9 +52,10 @@ QUICK = ("cartpole",)
 def marked(block):
     """Return a block as a parameter, with the name of its page; pages of envs have that of their folder."""
     of_env = block.path.parent.parent.name == "envs"
-    long = block.path.parent.name not in QUICK if of_env else block.path.name in LONG
     name = f"env_page_{block.path.parent.name}" if of_env else block.path.name
-    return pytest.param(block, marks=[pytest.mark.in_ci] if long else [], id=f"{name}:{block.line}")
+    long = block.path.parent.name not in QUICK if of_env else name in LONG
+    marks = pytest.mark.slow if name == LONGEST else pytest.mark.in_ci if long else ()
+    return pytest.param(block, marks=marks, id=f"{name}:{block.line}")
 
 
 @pytest.mark.parametrize("block", [marked(block) for block in PYTHON])
@@ -186,8 +189,15 @@ def shortened(words):
     return [*words, *small, "--total-steps", "800" if resumed else "400"]
 
 
-@pytest.mark.in_ci
-@pytest.mark.parametrize("page", sorted({b.path for b in BASH}), ids=lambda path: path.name)
+LONG_COMMANDS = ("trained-policy.md", "debugging.md")
+"""Pages whose commands take longest: an export and its checks, builds for a debugger and sanitizers."""
+
+
+def marked_page(path):
+    return pytest.param(path, marks=pytest.mark.slow if path.name in LONG_COMMANDS else pytest.mark.in_ci)
+
+
+@pytest.mark.parametrize("page", [marked_page(path) for path in sorted({b.path for b in BASH})], ids=lambda path: path.name)
 def test_commands_of_a_page_run(page, request, tmp_path, monkeypatch, capsys):
     """Commands of this package run in order and in one folder; of others, set-up is checked."""
     monkeypatch.chdir(tmp_path)

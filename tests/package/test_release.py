@@ -30,7 +30,7 @@ def test_a_machine_without_kernels_is_refused(tmp_path):
     assert python(code, tmp_path, SET_UP) == ["machine must be one of x86_64, aarch64, got 'riscv64'."]
 
 
-@pytest.mark.in_ci
+@pytest.mark.slow
 def test_a_wheel_for_aarch64_holds_kernels_for_it_alone(checkout, tmp_path):  # noqa: F811
     code = f"import build_backend as b; print(b.build_wheel({str(tmp_path)!r}, {{'machine': 'aarch64'}}))"
     name = python(code, checkout, f"sys.path.insert(0, {str(checkout / 'tools' / 'packaging')!r})")[-1]

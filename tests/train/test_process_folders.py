@@ -81,7 +81,7 @@ def require_same(one, other, where=""):
         assert one == other, where
 
 
-@pytest.mark.in_ci
+@pytest.mark.slow
 def test_a_run_goes_on_in_as_many_processes_to_the_same_bits(tmp_path):
     def interrupted(processes):
         found = {}
