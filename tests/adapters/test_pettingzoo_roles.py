@@ -13,6 +13,7 @@ from gpu_vecenv.errors import ActionError, ArrayTypeError, ParameterError, Shape
 from tests.adapters import role_cases
 from tests.adapters.role_cases import CASES, by_role, last_of_episode, vector_env
 from tests.devices import DEVICES
+from tests.marks import slow_but
 
 works, limit = (lambda what, mark=mark: mark("PettingZoo", what) for mark in (pytest.mark.works, pytest.mark.limit))
 
@@ -37,7 +38,7 @@ def sample(env, infos):
 
 @works("roles with spaces of their own and masks pass parallel_api_test, parallel_seed_test, state_test and the AEC api_test")
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", slow_but(list(CASES)[:2], CASES))
 def test_upstreams_tests(name, device):
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -12,6 +12,7 @@ from gpu_vecenv.vector.inputs.actions import ENTRY_TYPES
 from gpu_vecenv.vector.wrappers.wrapper import DeviceWrapper
 from tests.api import envs
 from tests.devices import DEVICES, JAX
+from tests.marks import slow_but
 from tests.roles import cases
 from tests.trees import assert_trees_equal, leaves, map_tree, to_host
 
@@ -47,7 +48,7 @@ def as_dtype(actions, dtype):
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("array", ["numpy", "torch"])
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", slow_but(["tag", "cartpole", *list(RICE)[:1], *list(cases.CASES)[:2]], CASES))
 def test_every_dtype_gives_the_same_trajectory(case, array, device):
     """Steps and a rollout with given actions. With ``array="numpy"`` actions are on the host."""
     expected = None

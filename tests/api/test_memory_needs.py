@@ -11,6 +11,7 @@ from gpu_vecenv.cli.main import main
 from gpu_vecenv.vector.outputs.memory_needs import memory_needs
 from gpu_vecenv.vector.outputs.views import View
 from tests.api.envs import ALIKE
+from tests.marks import slow_but
 from tests.trees import leaves
 
 SIZES = {"WarpTag-v0": 100, "WarpGridTag-v0": 5_000, "WarpRice-v0": 40}
@@ -40,7 +41,7 @@ def memory_of_steps(name, worlds, options, actions, copy):
 @pytest.mark.parametrize("copy", [True, False])
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("view", ["worlds", "agents"])
-@pytest.mark.parametrize("name", [*ALIKE, "WarpRice-v0"])
+@pytest.mark.parametrize("name", slow_but(["WarpTag-v0", "WarpCartPole-v1"], [*ALIKE, "WarpRice-v0"]))
 def test_memory_on_the_host_matches_the_estimate(name, view, mode, copy):
     worlds = SIZES.get(name, 40_000)
     options = {"device": "cpu", "array": "numpy", "view": view, "autoreset_mode": mode, "copy": copy, **PARAMS.get(name, {})}

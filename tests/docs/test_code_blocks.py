@@ -40,21 +40,17 @@ LIBRARIES = {"skrl.md": "skrl", "rl_games.md": "rl_games", "rsl_rl.md": "rsl_rl"
              "benchmarl.md": "benchmarl", "lightning.md": "lightning"}  # fmt: skip
 
 
-LONG = ("how-do-i.md", "check.md", "trained-policy.md", "rewards.md", "pictures.md", "policies.md",
-        "two-roles.md", "memory.md", "own-trainer.md")  # fmt: skip
-"""Pages whose blocks take long."""
 LONGEST = "sb3-contrib.md"
 """Page whose block takes longest: it trains by six algorithms."""
-QUICK = ("cartpole",)
-"""Folders of envs whose pages are not slow."""
+QUICK = ("README.md", "env_page_cartpole", "first-run.md", "sac.md", "wrappers.md", "threads.md")
+"""Pages whose blocks run in each run of the tests."""
 
 
 def marked(block):
     """Return a block as a parameter, with the name of its page; pages of envs have that of their folder."""
     of_env = block.path.parent.parent.name == "envs"
     name = f"env_page_{block.path.parent.name}" if of_env else block.path.name
-    long = block.path.parent.name not in QUICK if of_env else name in LONG
-    marks = pytest.mark.slow if name == LONGEST else pytest.mark.in_ci if long else ()
+    marks = pytest.mark.slow if name == LONGEST else () if name in QUICK else pytest.mark.in_ci
     return pytest.param(block, marks=marks, id=f"{name}:{block.line}")
 
 

@@ -11,6 +11,8 @@ from tests.envs.golden_tag import GOLDEN
 from tests.envs.test_classic_golden import FILES
 
 ALL_OPTIONS = [(name, options) for name, case in CASES.items() for options in case.options]
+SOME_OPTIONS = [pytest.param(*of, marks=pytest.mark.slow if number % 3 else ()) for number, of in enumerate(ALL_OPTIONS)]
+"""All options; two of three are slow."""
 
 
 def kernel_step(case, states, times, actions, device, params):
@@ -54,7 +56,7 @@ def compare(name, device, count, params, physics=lambda world: {}):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize(("name", "options"), ALL_OPTIONS)
+@pytest.mark.parametrize(("name", "options"), SOME_OPTIONS)
 def test_a_step_from_random_states_is_right(name, options, device):
     compared, terminated, truncated = compare(name, device, 1000, {"max_episode_steps": 0, **options})
     assert compared > 0.99

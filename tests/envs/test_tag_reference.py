@@ -67,7 +67,7 @@ def test_a_step_with_random_parameters_matches_the_reference(seed, device):
         (16, 400, {}),
         (24, 1000, {}),
         (24, 1001, {}),
-        (96, 4000, {"num_other_agents_observed": 10, "tagging_distance": 0.01}),
+        pytest.param(96, 4000, {"num_other_agents_observed": 10, "tagging_distance": 0.01}, marks=pytest.mark.slow),
     ],
 )
 def test_a_step_of_small_and_large_worlds_matches_the_reference(taggers, runners, more, device):

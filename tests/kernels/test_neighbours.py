@@ -9,6 +9,7 @@ import pytest
 
 from gpu_vecenv.backend.compiler import FLAGS, find_compiler
 from gpu_vecenv.backend.source import KERNEL_FOLDER
+from tests.marks import slow_but
 
 LANES = ("-DGV_LANES=3", "-pthread")
 BUILDS = {
@@ -76,7 +77,7 @@ SIZES = [(2, 1), (5, 4), (7, 3), (33, 10), (105, 10), (64, 32), (150, 32), (500,
 
 
 @pytest.mark.parametrize(("agents", "k"), SIZES)
-@pytest.mark.parametrize("name", BUILDS)
+@pytest.mark.parametrize("name", slow_but(["as released", "naive", "lanes, cells"], BUILDS))
 def test_neighbours_are_those_of_a_sort(name, agents, k, build):
     """The list of the last search is kept from scene to scene, so that bounds are wide, narrow and of agents that left."""
     generator = np.random.default_rng(agents)

@@ -88,6 +88,7 @@ def test_programs_compile_for_every_architecture_without_inexact_instructions(pr
         assert found[: len(waits)] == waits
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.kernel.stem)
 def test_the_text_and_options_that_cupy_gets_compile_to_the_same_instructions(program):
     compiler = SimpleNamespace(_NVRTCProgram=SimpleNamespace(compile=None))

@@ -14,6 +14,7 @@ from gpu_vecenv.backend.programs import program_options
 from gpu_vecenv.backend.source import Program, arguments, kernel_source
 from gpu_vecenv.spec.arguments import Array
 from gpu_vecenv.testing.nvrtc import compile_text
+from tests.marks import slow_but
 
 FORMS = {"a": "*rows, *k", "w": "*n, *k", "v": "*n, *m", "c": "*n"}
 RESULTS = {"first": "*rows, *n", "second": "*rows, *m", "columns": "*k, *n", "totals": "*k", "held": "*rows, 3"}
@@ -66,7 +67,7 @@ def assert_product(found, left, right, rounded=0.0):
 
 
 @pytest.mark.parametrize("flags", [(), ("-DGV_LANES=64", "-pthread")], ids=["host", "lanes"])
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("shape", slow_but(SHAPES[:2], SHAPES), ids=str)
 def test_products_are_those_of_numbers_of_16_bits(shape, flags, tmp_path):
     chance = np.random.default_rng(0)
     arrays = {

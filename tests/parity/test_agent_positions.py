@@ -4,6 +4,8 @@ import gymnasium
 import numpy as np
 import pytest
 
+from tests.marks import slow_but
+
 SIZES = [60, 300, 430, 1100]
 """Numbers of agents: few; more than lanes of a block; enough for a grid in teams; enough for a grid with one lane."""
 
@@ -32,7 +34,7 @@ def observations(agents, neighbours, device="cpu", backend=None):
     return np.stack(seen)
 
 
-@pytest.mark.parametrize("neighbours", [1, 10, 32])
+@pytest.mark.parametrize("neighbours", slow_but([10], [1, 10, 32]))
 @pytest.mark.parametrize("agents", SIZES)
 def test_teams_give_the_bits_of_one_lane(agents, neighbours, builds):
     teams = observations(agents, neighbours, backend=builds.team(7))

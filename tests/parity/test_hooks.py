@@ -138,15 +138,16 @@ def compare(make, width, kind, dtype, builds=("one by one", "packs", "constants"
             assert_equal(run(make(which, width, kind, **options), dtype, at_once), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize(("width", "kind", "dtype", "copy"), [
-    (4, "choices", np.int64, False), pytest.param(40, "numbers", np.float32, True, marks=pytest.mark.slow)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("width", "kind", "dtype", "copy"), [(4, "choices", np.int64, False), (40, "numbers", np.float32, True)])  # fmt: skip
 def test_every_build_gives_the_same_bits(width, kind, dtype, copy, mode, make):
     """With constants, a lane holds a row of 4 floats in registers; a row of 40 is written in place."""
     compare(make, width, kind, dtype, autoreset_mode=mode, copy=copy)
 
 
-@pytest.mark.parametrize("which", ["one by one", "packs"])
+@pytest.mark.parametrize("which", [pytest.param("one by one", marks=pytest.mark.slow), "packs"])
 def test_a_step_draws_from_seed_world_episode_and_step(which, make):
     """World w draws in step t of episode e from counter (w, e, t, purpose), with the seed as key."""
     env = make(which, 40, "numbers")

@@ -18,6 +18,7 @@ from gpu_vecenv.spec.params import Param
 from gpu_vecenv.spec.roles import Role
 from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
 from gpu_vecenv.vector.inputs.actions import ENTRY_TYPES
+from tests.marks import slow_but
 
 ENVS = (acrobot, cartpole, mountain_car, mountain_car_continuous, pendulum, recall)
 SPECS = {env.SPEC.name: env.SPEC for env in ENVS}
@@ -107,7 +108,7 @@ def compare(backend, spec, steps=120, dtype=np.int32, prepare=lambda env: None, 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("worlds", [1, 31, 32, 33, 95])
-@pytest.mark.parametrize("name", [*FEW, *(pytest.param(name, marks=pytest.mark.slow) for name in SPECS if name not in FEW)])
+@pytest.mark.parametrize("name", slow_but(FEW[:1], SPECS))
 def test_any_number_of_worlds_gives_the_same_bits(name, worlds, mode, backend):
     """Less than a pack, whole packs, packs and worlds left over. Episodes end at different times within a pack."""
     short = {"delay": 16} if name == "WarpRecall-v0" else {"max_episode_steps": 17}
@@ -221,7 +222,7 @@ GV_FN void env_observe(const GvArgs& a, const GvTeam& team, float* obs) {
 """
 
 
-@pytest.mark.parametrize("width", [1, 2, 5])
+@pytest.mark.parametrize("width", slow_but([2], [1, 2, 5]))
 def test_an_observation_whose_width_is_a_parameter_gives_the_same_bits(width, backend, tmp_path: Path):
     """Packs are compiled for the default width; with others, worlds are stepped one by one. Sums and scratch are per world."""
     kernel = tmp_path / "wide.cu"

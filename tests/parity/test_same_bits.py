@@ -11,6 +11,7 @@ from gpu_vecenv.backend import cpu
 from gpu_vecenv.backend.compiler import LEVELS, cpu_level
 from gpu_vecenv.backend.cpu import CpuBackend
 from gpu_vecenv.testing.builds import clang
+from tests.marks import slow_but
 from tests.parity.trajectory import CASES, RECORD, trajectory_hash
 
 
@@ -80,8 +81,8 @@ def assert_same_bits_with(team, case, builds, at_once=0):
     assert found == short_reference(case, rows)
 
 
-@pytest.mark.parametrize("team", [pytest.param(team, marks=() if team == FAST_TEAM else pytest.mark.slow) for team in TEAMS])
-@pytest.mark.parametrize("case", [pytest.param(case, marks=() if case in IN_TEAMS else pytest.mark.slow) for case in CASES])
+@pytest.mark.parametrize("team", slow_but([FAST_TEAM], TEAMS))
+@pytest.mark.parametrize("case", slow_but(IN_TEAMS, CASES))
 def test_teams_of_threads_give_the_same_bits(case, team, builds):
     """A team has as many OS threads as it may have lanes on a GPU."""
     assert_same_bits_with(team, case, builds)
@@ -131,7 +132,7 @@ def test_rollouts_give_the_same_bits(case):
     assert trajectory_hash(case, at_once=50) == reference(case)
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", slow_but(IN_TEAMS, CASES))
 def test_two_threads_give_the_same_bits(case, monkeypatch):
     monkeypatch.setattr(cpu, "MIN_AGENTS_PER_THREAD", 1)
     assert trajectory_hash(case, backend=functools.partial(CpuBackend, threads=2)) == reference(case)

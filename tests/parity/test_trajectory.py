@@ -28,6 +28,7 @@ def record(monkeypatch, tmp_path):
     del gymnasium.registry["MarkedCartPole-v0"]
 
 
+@pytest.mark.slow
 def test_a_new_state_field_changes_the_hash_and_none_without_it(record, monkeypatch, capsys):
     before = record.read_text()
     assert trajectory_hash("marked", 50) != trajectory_hash("cartpole", 50) == trajectory_hash("marked", 50, without=["mark"])

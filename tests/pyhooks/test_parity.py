@@ -8,6 +8,7 @@ import pytest
 from gpu_vecenv.backend.python import PythonBackend
 from gpu_vecenv.backend.select import make_backend
 from gpu_vecenv.testing.builds import Builds
+from tests.marks import slow_but
 from tests.parity.trajectory import RECORD
 from tests.pyhooks.cases import CASES, bits_of, hash_of, ported
 
@@ -15,7 +16,7 @@ MODES = ("same_step", "next_step", "disabled")
 QUICK = ("cartpole", "grid tag", "harvest", "pot", "spread")
 """Cases that run in each run of the tests, one of each env."""
 
-CASES_OF_ALL = [case if case in QUICK else pytest.param(case, marks=pytest.mark.slow) for case in CASES]
+CASES_OF_ALL = slow_but(QUICK, CASES)
 
 ALIKE = [case for case, name in CASES.items() if name != "Pot-v0"]
 """Cases whose roles have no spaces of their own, so that they have an agents view."""
@@ -61,8 +62,9 @@ def test_a_thousand_steps_in_the_agents_view(case, mode, compiled):
     assert bits_of(case, 1000, mode, backend=compiled(), **options) == bits_of(case, 1000, mode, **options)
 
 
-@pytest.mark.parametrize("lanes", [7, *(pytest.param(lanes, marks=pytest.mark.slow) for lanes in (1, 32))])
-@pytest.mark.parametrize("case", [case if case == "harvest" else pytest.param(case, marks=pytest.mark.slow) for case in CASES])
+@pytest.mark.slow
+@pytest.mark.parametrize("lanes", [1, 7, 32])
+@pytest.mark.parametrize("case", CASES)
 def test_teams_of_threads_give_the_same_bits(case, lanes, compiled):
     backend = compiled(f"-DGV_LANES={lanes}", "-pthread")
     assert hash_of(case, steps=50, backend=backend) == in_cpp(case, 50)

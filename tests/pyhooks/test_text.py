@@ -17,6 +17,7 @@ from gpu_vecenv.spec.fields import Scratch
 from gpu_vecenv.spec.layout import Layout
 from gpu_vecenv.testing.nvrtc import ARCHITECTURES, compile_ptx, compile_text, inexact_instructions, kernel_reports
 from gpu_vecenv.train.fused.tile_plan import Sizes, rollout_program
+from tests.marks import slow_but
 from tests.pyhooks.cases import PORTS, port_of, spec_in_cpp
 from tests.pyhooks.ledger import FIRST, spec_of_text, text_with
 
@@ -257,8 +258,8 @@ def test_a_message_of_the_compiler_names_the_line_of_the_file(tmp_path, monkeypa
         compile_to_bytes(spec, cpu_level(), ("-O0",))
 
 
-@pytest.mark.parametrize("name", [name if name == "Pot-v0" else pytest.param(name, marks=pytest.mark.slow) for name in PORTS])
-@pytest.mark.parametrize("arch", [arch if arch == 90 else pytest.param(arch, marks=pytest.mark.slow) for arch in ARCHITECTURES])
+@pytest.mark.parametrize("name", slow_but(["Pot-v0"], PORTS))
+@pytest.mark.parametrize("arch", slow_but([90], ARCHITECTURES))
 def test_kernels_of_hooks_in_python_compile_for_gpus(name, arch):
     spec = port_of(spec_in_cpp(name))
     for module in (0, 1):

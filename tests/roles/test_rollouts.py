@@ -5,6 +5,7 @@ import pytest
 
 from tests.devices import DEVICES
 from tests.kernels.test_rng import philox
+from tests.marks import slow_but
 from tests.roles.cases import (
     CASES,
     MODES,
@@ -32,7 +33,7 @@ def device_of(array, device):
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("copy", [True, False])
 @pytest.mark.parametrize("array", ARRAYS)
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", slow_but(MODES[:1], MODES))
 @pytest.mark.parametrize("case", CASES)
 def test_rollouts_equal_steps(case, mode, array, copy, device):
     """Rollouts with drawn, given and constant actions, between single steps. The steps run on the CPU and allocate."""

@@ -40,6 +40,7 @@ from gpu_vecenv.train.policies.contract import Inputs, apply
 from gpu_vecenv.train.policies.networks import NetworkSpec, WorldSpec
 from gpu_vecenv.train.policies.registry import register_network
 from gpu_vecenv.train.runner.run_state import setup_of
+from tests.marks import slow_but
 
 WORLDS = 5
 ARENA = TrainConfig(
@@ -255,7 +256,7 @@ RUNS = {
 QUICK = ("observations", "numbers of agents", "a memory")
 
 
-@pytest.mark.parametrize("name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in RUNS])
+@pytest.mark.parametrize("name", slow_but(QUICK, RUNS))
 def test_a_resumed_run_continues_bit_by_bit(tmp_path, name):
     config, policies = RUNS[name]
     configs = [dataclasses.replace(config, out=str(tmp_path / part)) for part in ("whole", "half")]

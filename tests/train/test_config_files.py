@@ -11,6 +11,7 @@ from test_damage import damaged
 
 from gpu_vecenv.train import ConfigError, NetworkConfig, PolicyConfig, PPOConfig, TrainConfig
 from gpu_vecenv.train.config import text
+from tests.marks import slow_but
 
 BEGIN = "env_id: WarpCartPole-v1\n"
 MOST_LETTERS = 1000
@@ -180,7 +181,7 @@ VALUES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", [pytest.param(TrainConfig, marks=pytest.mark.slow), PPOConfig, NetworkConfig, PolicyConfig])
+@pytest.mark.parametrize("kind", slow_but([NetworkConfig], [TrainConfig, PPOConfig, NetworkConfig, PolicyConfig]))
 def test_values_of_any_kind_raise_short_errors_or_are_stored_unchanged(kind):
     required = {"env_id": "A"} if kind is TrainConfig else {}
     for name in (f.name for f in dataclasses.fields(kind)):

@@ -21,6 +21,7 @@ from gpu_vecenv.train import NetworkConfig, PPOConfig, PQNConfig, TrainConfig, T
 from gpu_vecenv.train.config.algorithms import ALGORITHMS, Registered
 from gpu_vecenv.train.runner import trainer as trainer_module
 from gpu_vecenv.train.runner.memory import training_needs
+from tests.marks import slow_but
 
 TAG = {"num_taggers": 5, "num_runners": 20, "num_other_agents_observed": 5}
 CARTPOLE = TrainConfig("WarpCartPole-v1", 512, device="cpu", ppo=PPOConfig(num_steps=8, num_minibatches=2))
@@ -70,7 +71,7 @@ RUNS = {
     ),
     "shared part": TrainConfig("Pairs-v0", 128, device="cpu", ppo=PPOConfig(num_steps=8), evaluation_interval=9),
 }
-QUICK = ("cartpole", "memory", "segments", "critic")
+QUICK = ("cartpole", "memory")
 
 
 def alive():
@@ -100,7 +101,7 @@ def peak(function):
     return most
 
 
-@pytest.mark.parametrize("run", [run if run in QUICK else pytest.param(run, marks=pytest.mark.slow) for run in RUNS])
+@pytest.mark.parametrize("run", slow_but(QUICK, RUNS))
 def test_the_estimate_is_what_a_run_takes(run):
     before = alive()
     with contextlib.closing(Trainer(RUNS[run], quiet=True)) as trainer:

@@ -74,6 +74,7 @@ def test_bits_are_compared():
     assert first_difference(x, np.array([0.0, 2.0, 1.0])) == (1,)
 
 
+@pytest.mark.slow
 def test_another_env_is_refused(tmp_path):
     folder = tmp_path / "tag"
     shutil.copytree(SPEC.kernel.parent, folder)

@@ -59,6 +59,12 @@ CRITICS = {
 
 FUSED = [name for name in CASES if name != "shared parts"]
 """Fused kernels take no observations with a shared part."""
+ITERATIONS = [
+    pytest.param(name, algorithm, marks=() if name in list(names)[::3] else pytest.mark.slow)
+    for algorithm, names in (("ppo", CASES), ("fused", FUSED))
+    for name in names
+]
+"""All cases; two of three are slow."""
 
 EVENTS = {
     "WarpCartPole-v1": {"time limits", "clipped ratios"},
@@ -182,7 +188,7 @@ def assert_equal(found, want, loose):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize(("name", "algorithm"), [*((name, "ppo") for name in CASES), *((name, "fused") for name in FUSED)])
+@pytest.mark.parametrize(("name", "algorithm"), ITERATIONS)
 def test_iterations_are_those_of_the_reference(name, algorithm, device):
     """The reference learns from its own replay, and goes on from its own weights."""
     require_those_of_the_reference(name, *run_of(name, algorithm, device))

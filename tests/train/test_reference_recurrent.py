@@ -13,6 +13,7 @@ from test_reference_ppo import Episodes, actions_of, assert_equal, events, numbe
 from gpu_vecenv.train import NetworkConfig, PolicyConfig, PPOConfig, TrainConfig, Trainer
 from gpu_vecenv.train.algorithms.shuffle import choose, shuffle
 from tests.devices import DEVICES
+from tests.marks import slow_but
 
 ITERATIONS = 3
 
@@ -123,7 +124,7 @@ def orders_of(before, shuffles, config, by_world):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", slow_but(list(CASES)[::3], CASES))
 def test_iterations_with_a_memory_are_those_of_the_reference(name, device):
     """The reference learns from its own replay, and goes on from its own weights and states."""
     require_those_of_the_reference(name, device, *run_of(name, device))

@@ -139,8 +139,9 @@ def test_kernels_compile_for_cuda_without_local_memory(make, sizes, arch):
     assert ".local" not in ptx and "mma.sync" in ptx
 
 
-@pytest.mark.parametrize("arch", [pytest.param(80, marks=pytest.mark.slow), 90])
-@pytest.mark.parametrize("sizes", [GRUS[0], *(pytest.param(sizes, marks=pytest.mark.slow) for sizes in GRUS[1:])], ids=str)
+@pytest.mark.slow
+@pytest.mark.parametrize("arch", [80, 90])
+@pytest.mark.parametrize("sizes", GRUS, ids=str)
 def test_kernels_of_a_gru_compile_for_cuda_without_local_memory(sizes, arch):
     found = []
     for program in (recurrent_update_program(sizes), recurrent_act_program(sizes.acting)):
@@ -176,9 +177,9 @@ def test_a_gradient_lets_the_next_kernel_start_after_its_last_product():
     "sizes",
     [
         Sizes(4, (64, 64), "tanh", 2, (2,), rows=16),
-        Sizes(4, (32,), "relu", 2, (2,), rows=64),
-        Sizes(4, (64, 64), "tanh", 2, (2,), rows=16, workers=4),
-        GRUS[0].acting,
+        pytest.param(Sizes(4, (32,), "relu", 2, (2,), rows=64), marks=pytest.mark.slow),
+        pytest.param(Sizes(4, (64, 64), "tanh", 2, (2,), rows=16, workers=4), marks=pytest.mark.slow),
+        pytest.param(GRUS[0].acting, marks=pytest.mark.slow),
     ],
     ids=str,
 )
