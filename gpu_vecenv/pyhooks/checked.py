@@ -153,6 +153,37 @@ class Part:
         return repr(self.whole.values[self.first : self.first + self.count])
 
 
+class ByAxes:
+    """Elements of an array of the state by one index for each axis, each of which is checked.
+
+    Args:
+        whole: the array.
+        shape: lengths of the axes.
+        names: lengths of the axes as the spec gives them, numbers and names of sizes.
+    """
+
+    def __init__(self, whole: Checked, shape: tuple[int, ...], names: tuple[int | str, ...]) -> None:
+        self.whole, self.shape, self.names = whole, shape, names
+
+    def _place(self, indices: Any) -> int:
+        place = 0
+        for axis, (k, length) in enumerate(zip(indices if isinstance(indices, tuple) else (indices,), self.shape, strict=True)):
+            if not 0 <= k < length:
+                name = f" ({self.names[axis]})" if isinstance(self.names[axis], str) else ""
+                raise IndexError(f"index {k} of axis {axis}{name} of {self.whole.name}, which has the elements 0 to {length - 1}")
+            place = place * length + int(k)
+        return place
+
+    def __getitem__(self, indices: Any) -> Any:
+        return self.whole.read(self._place(indices))
+
+    def __setitem__(self, indices: Any, value: Any) -> None:
+        self.whole.write(self._place(indices), value)
+
+    def __repr__(self) -> str:
+        return repr(self.whole.values.reshape(self.shape))
+
+
 def _lane(lane: Lane) -> str:
     if lane is None:
         return "all lanes"

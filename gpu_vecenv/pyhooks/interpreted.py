@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from gpu_vecenv.pyhooks import checked
-from gpu_vecenv.pyhooks.checked import Checked, Part, Trace
+from gpu_vecenv.pyhooks.checked import ByAxes, Checked, Part, Trace
 from gpu_vecenv.pyhooks.interface import Action, Agent, Agents, Draw, World
 from gpu_vecenv.pyhooks.vocabulary import Vocabulary
+from gpu_vecenv.spec.fields import Field
 from gpu_vecenv.spec.layout import Layout
 
 checked.OWN.add(__file__)
@@ -200,6 +201,7 @@ class InterpretedWorld(World):
         self.rows: dict[tuple[str, int], Checked] = {}
         self.t = np.int32(Checked(trace, "w.t", int(place.args["t"]) + 4 * place.world, "int32", 1).values[0])
         self.state = Names("w.state", {name: self._named(name) for name in words.state})
+        self.at = Names("w.at", {field.name: self._by_axes(field) for field in layout.spec.state if field.name in words.axes})
         self.params = Names("w.params", {name: self._param(name) for name in words.numbers})
         self.tables = Names("w.tables", {name: self._table(name) for name in words.tables})
         self.options = Names("w.options", self._options())
@@ -229,6 +231,9 @@ class InterpretedWorld(World):
                 return self.arrays[field.name], field.names.index(name)
         array = self.arrays[name]
         return array if self.words.state[name].array else (array, 0)
+
+    def _by_axes(self, field: Field) -> ByAxes:
+        return ByAxes(self.arrays[field.name], self.layout.state_shape(field, 1)[1:], field.extents)
 
     def _scratch(self, earlier: dict[str, Checked] | None) -> dict[str, Checked]:
         arrays: dict[str, Checked] = {}

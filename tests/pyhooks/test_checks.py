@@ -70,6 +70,16 @@ def env_step(w):
     for me in w.agents:
         me.reward = me.memory[me.index]
 """, 3, "index 2 of memory of agent 2, which has the elements 0 to 1"),
+    "an index before an axis, inside the array": ("""
+def env_step(w):
+    for me in w.agents:
+        me.reward = w.at.memory[1, me.index - 1]
+""", 3, "index -1 of axis 1 of w.state.memory, which has the elements 0 to 1"),
+    "an index behind an axis of agents": ("""
+def env_step(w):
+    for me in w.agents:
+        me.reward = w.at.memory[me.index + 1, 0]
+""", 3, "index 3 of axis 0 (num_agents) of w.state.memory, which has the elements 0 to 2"),
     "an agent that there is not": ("""
 def env_step(w):
     for me in w.agents:
@@ -154,6 +164,27 @@ def test_a_fault_has_its_line(fault, tmp_path):
         env.step(ACTIONS)
     assert str(raised.value).startswith(f"{tmp_path}/hooks.py:{FIRST + line}: "), raised.value
     assert says in str(raised.value)
+
+
+@pytest.mark.parametrize("device", ["python", "cpu"])
+def test_an_index_for_each_axis_names_the_element_of_the_flat_array(device, tmp_path):
+    env = ledger("""
+def env_step(w):
+    if w.once:
+        for k in range(6):
+            w.at.memory[k // 2, k % 2] = f32(k)
+            w.at.cells[k] += 1
+        w.at.memory[2, 1] *= 2.0
+    for me in w.agents:
+        me.reward = w.at.memory[me.index, 1]
+""", tmp_path, device=device)  # fmt: skip
+    env.reset(seed=0)
+    before = env.get_state("cells")["cells"]
+    reward = env.step(ACTIONS)[4]["agent_reward"]
+    state = env.get_state("memory", "cells")
+    np.testing.assert_array_equal(state["memory"], [[[0, 1], [2, 3], [4, 10]]] * 2)
+    np.testing.assert_array_equal(state["cells"], before + 1)
+    np.testing.assert_array_equal(reward, [[1, 3, 10]] * 2)
 
 
 def test_hooks_without_a_fault_run(tmp_path):
