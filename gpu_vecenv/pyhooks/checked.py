@@ -13,7 +13,7 @@ Lane: TypeAlias = "int | tuple[int, int] | None"
 
 
 class Trace:
-    """State that the arrays of a hook share: the lane that runs, and the number of barriers that it has passed.
+    """State that the arrays of a hook share: the lane that runs and its agent, and the number of barriers that it has passed.
 
     Args:
         path: file of the hooks. Reads of other files, such as those of pdb, leave no trace.
@@ -22,6 +22,7 @@ class Trace:
     def __init__(self, path: str) -> None:
         self.path = path
         self.lane: Lane = None
+        self.agent: int | None = None  # in phases over agents
         self.epoch = 0
         self.quiet = False
 

@@ -164,7 +164,7 @@ class InterpretedAgents(Agents):
         return self._made[int(k)]
 
     def __iter__(self) -> Iterator[InterpretedAgent]:
-        for k in self._world.lanes(self._count, alone=self._world.words.single):
+        for k in self._world.lanes(self._count, alone=self._world.words.single, first_agent=self._first):
             yield self[k]
 
     def __len__(self) -> int:
@@ -327,15 +327,22 @@ class InterpretedWorld(World):
 
     # ---- lanes ------------------------------------------------------------------------------------------------
 
-    def lanes(self, count: int, alone: bool = False) -> Iterator[int]:
-        """Run the lanes of a phase, each for one number. A loop that a debugger makes inside a phase is none."""
+    def lanes(self, count: int, alone: bool = False, first_agent: int | None = None) -> Iterator[int]:
+        """Run the lanes of a phase, each for one number. A loop that a debugger makes inside a phase is none.
+
+        Args:
+            count: numbers.
+            alone: True if one lane works on all of them.
+            first_agent: number in the world of the first agent; None if the numbers are not those of agents.
+        """
         inside = self.trace.lane is not None
         for k in range(count):
             if not inside:
                 self.trace.lane = 0 if alone else k
+                self.trace.agent = None if first_agent is None else first_agent + k
             yield k
         if not inside:
-            self.trace.lane = None
+            self.trace.lane = self.trace.agent = None
 
     @contextmanager
     def first(self) -> Iterator[None]:
@@ -357,9 +364,9 @@ class InterpretedWorld(World):
         others = agents if others is None else others
         for i in range(int(agents.count())):
             for j in range(int(others.count())):
-                self.trace.lane = i, j
+                self.trace.lane, self.trace.agent = (i, j), int(agents[i].index)
                 yield agents[i], others[j]
-        self.trace.lane = None
+        self.trace.lane = self.trace.agent = None
 
     def count(self, elements: Any, test: Callable[[Any], Any]) -> np.int32:
         """Count elements for which a test holds."""

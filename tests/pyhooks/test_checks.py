@@ -211,6 +211,25 @@ def env_step(w):
         env.step(ACTIONS)
 
 
+PLACES = {
+    "in a phase over agents": ("for me in w.agents:\n        me.gold = 1 // (me.index + 3 * w.t - 7)", ", agent 1"),
+    "in a phase over numbers": ("for k in w.each(CELLS):\n        w.state.cells[k] = 1 // (w.t - 2)", ""),
+    "in the first lane": ("if w.once:\n        w.state.pot = 1 // (w.t - 2)", ""),
+}
+"""Statements that divide by 0 in step 2, and the agent in the place that the message ends with."""
+
+
+@pytest.mark.parametrize("where", PLACES)
+def test_a_fault_has_its_step_world_and_agent(where, tmp_path):
+    statement, agent = PLACES[where]
+    head = "\ndef env_step(w):\n    for me in w.agents:\n        me.reward = 0.0\n"
+    env = ledger(f"{head}    {statement}\n", tmp_path)
+    env.reset(seed=0)
+    env.set_state({"t": np.array([0, 1], np.int32)})
+    with pytest.raises(HookFault, match=f"; step 2, world 1{agent}[.]$"):
+        env.step(ACTIONS)
+
+
 def test_the_env_goes_on_after_a_fault(tmp_path):
     env = ledger("\ndef env_step(w):\n    for me in w.agents:\n        me.reward = f32(12 // (w.t - 2))\n", tmp_path)
     env.reset(seed=0)
