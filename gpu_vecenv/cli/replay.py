@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import os
 import pdb
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Annotated
 
 import tyro
 
+from gpu_vecenv.cli.debug import gdb_words
 from gpu_vecenv.cli.key_value import Settings, help_option
 from gpu_vecenv.cli.replayed_steps import print_steps
 from gpu_vecenv.errors import ParameterError
@@ -60,13 +60,8 @@ def replay_file(
 
 
 def _under_gdb(file: Path, modules: Settings) -> None:
-    """Run this command in gdb, with a stop at the beginning of ``env_step``."""
-    if shutil.which("gdb") is None:
-        raise ParameterError("--gdb: expected gdb on PATH, got none; install it, or leave the option out")
-    words = [sys.executable, "-m", "gpu_vecenv.cli.replayed_steps", str(file), *modules]
-    setup = ["set breakpoint pending on", "break env_step", "run"]
-    options = [word for line in setup for word in ("-ex", line)]
-    command = ["gdb", "-q", "-iex", "set debuginfod enabled off", *options, "--args", *words]
+    """Run this command in gdb, which stops where it does in ``gpu-vecenv debug --gdb``."""
+    command = gdb_words([sys.executable, "-m", "gpu_vecenv.cli.replayed_steps", str(file), *modules])
     present = {"GPU_VECENV_KERNELS": "debug", "GPU_VECENV_NUM_THREADS": "1", **os.environ}
     if subprocess.call(command, env=present):
         raise ParameterError("gdb ended with an error; its text is above")

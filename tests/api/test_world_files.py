@@ -287,11 +287,11 @@ def test_hooks_in_cpp_are_made_again_in_gdb(crash, tmp_path, monkeypatch, capfd)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
     assert main(["replay", caught.value.file, "--gdb", "--modules", "crash_env"]) == 0
     shown = capfd.readouterr().out
-    assert shown.startswith("gdb debug: -q ") and "-ex break env_step -ex run --args " in shown
+    assert shown.startswith("gdb debug: -q ") and "-ex break env_step(GvWorld&) -ex break gv_fault -ex run --args " in shown
     assert "step 1: agent_reward[2] is inf\n1 steps: the same bits as recorded" in shown
     imported = subprocess.run([sys.executable, "-c", "import sys, gpu_vecenv.cli.replayed_steps; print('torch' in sys.modules)"],
                               capture_output=True, text=True)  # fmt: skip
     assert imported.stdout == "False\n", "gdb would read the symbols of torch"
     monkeypatch.setenv("PATH", "")
     assert main(["replay", caught.value.file, "--gdb"]) == 2
-    assert "expected gdb on PATH" in capfd.readouterr().err
+    assert "--gdb needs gdb, which is not on the path" in capfd.readouterr().err
