@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import os
 import pdb
 import subprocess
@@ -12,6 +13,7 @@ from typing import Annotated
 
 import tyro
 
+from gpu_vecenv.backend.build_kind import built_as
 from gpu_vecenv.cli.debug import gdb_words
 from gpu_vecenv.cli.key_value import Settings, help_option
 from gpu_vecenv.cli.replayed_steps import print_steps
@@ -24,14 +26,15 @@ from gpu_vecenv.vector.env.verify import recorded_env
 
 def replay_file(
     file: tyro.conf.Positional[Annotated[Path, help_option("required", "FILE")]],
-    device: Annotated[str | None, help_option("cpu, or python with --pdb", "DEVICE")] = None,
+    device: Annotated[str | None, help_option("cpu; python with --pdb or after a failed check of Python", "DEVICE")] = None,
     gdb: bool = False,
     pdb: bool = False,
     modules: Annotated[Settings, help_option("none", "MODULE ...")] = (),
 ) -> None:
     """Make the recorded steps of a world again, to the same bits, and say where a number is not finite.
 
-    Files come from make_vec(..., debug=True) and from training runs that stop with a NonFiniteError.
+    Files come from gpu-vecenv debug, from make_vec(..., debug=True), and from training runs that stop with a NonFiniteError. If a
+    check of a hook failed, the steps are made with this check.
 
     Example: gpu-vecenv replay runs/tag/nonfinite.npz --gdb
 
@@ -52,11 +55,13 @@ def replay_file(
     import_modules(modules)
     recording = read_world(file)
     print(recording.note)
-    chosen = "python" if pdb else device or "cpu"
     if pdb:
         _under_pdb(file, recording)
         return
-    print_steps(file, recording, chosen)
+    failed = not recording.parts[0].results  # only checks of hooks see what went wrong
+    chosen = device or ("python" if failed and _hooks(recording).suffix == ".py" else "cpu")
+    with built_as("debug") if failed and chosen != "python" else contextlib.nullcontext():
+        print_steps(file, recording, chosen)
 
 
 def _under_gdb(file: Path, modules: Settings) -> None:
@@ -67,11 +72,15 @@ def _under_gdb(file: Path, modules: Settings) -> None:
         raise ParameterError("gdb ended with an error; its text is above")
 
 
+def _hooks(recording: Recording) -> Path:
+    """Return the file of the hooks."""
+    with contextlib.closing(recorded_env(recording, "cpu")) as env:
+        return env.env_spec.kernel
+
+
 def _under_pdb(file: Path, recording: Recording) -> None:
     """Make the steps in pdb, with a stop at the first statement of ``env_step``."""
-    env = recorded_env(recording, "cpu")
-    path = env.env_spec.kernel
-    env.close()
+    path = _hooks(recording)
     if path.suffix != ".py":
         raise ParameterError(f"--pdb: expected hooks in Python, got {path.name}; --gdb stops in hooks in C++")
     hooks = {node.name: node for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef)}

@@ -24,6 +24,9 @@ def print_steps(file: Path, recording: Recording, device: str) -> None:
             raise
         print(f"step {int(state['t'][0]) + number + 1}: {fault}")
         return
+    if not recording.parts[0].results:
+        print(f"{number} steps: no hook failed")
+        return
     print(f"{number} steps: the same bits as recorded on {recording.device} by gpu-vecenv {recording.package}")
 
 
