@@ -26,7 +26,7 @@ from gpu_vecenv.vector.env.verify import recorded_env
 
 def replay_file(
     file: tyro.conf.Positional[Annotated[Path, help_option("required", "FILE")]],
-    device: Annotated[str | None, help_option("cpu; python with --pdb or after a failed check of Python", "DEVICE")] = None,
+    device: Annotated[str | None, help_option("cpu; python for hooks in Python", "DEVICE")] = None,
     gdb: bool = False,
     pdb: bool = False,
     modules: Annotated[Settings, help_option("none", "MODULE ...")] = (),
@@ -58,8 +58,8 @@ def replay_file(
     if pdb:
         _under_pdb(file, recording)
         return
+    chosen = device or ("python" if _hooks(recording).suffix == ".py" else "cpu")
     failed = not recording.parts[0].results  # only checks of hooks see what went wrong
-    chosen = device or ("python" if failed and _hooks(recording).suffix == ".py" else "cpu")
     with built_as("debug") if failed and chosen != "python" else contextlib.nullcontext():
         print_steps(file, recording, chosen)
 

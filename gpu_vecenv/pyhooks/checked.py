@@ -50,13 +50,16 @@ class Checked:
         dtype: dtype of an element.
         count: elements.
         fresh: True if no element holds anything before the hook writes it.
+        finite: True if an element must not become infinite or NaN.
     """
 
-    def __init__(self, trace: Trace, name: str, address: int, dtype: str, count: int, fresh: bool = False) -> None:
+    def __init__(
+        self, trace: Trace, name: str, address: int, dtype: str, count: int, fresh: bool = False, finite: bool = False
+    ) -> None:
         kind = np.dtype(dtype)
         memory: Any = (ctypes.c_char * (count * kind.itemsize)).from_address(address) if count else b""
         self.values = np.frombuffer(memory, kind)
-        self.trace, self.name, self.fresh = trace, name, fresh
+        self.trace, self.name, self.fresh, self.finite = trace, name, fresh, finite
         self.writers: dict[int, tuple[int, Lane]] = {}
         self.readers: dict[int, tuple[int, Lane, bool]] = {}
 
@@ -83,6 +86,7 @@ class Checked:
 
         Raises:
             OverflowError: the dtype does not hold the value.
+            ValueError: the value is not finite and must be, or the write is a race.
         """
         at = self.place(k)
         if self.trace.follows():
@@ -92,6 +96,9 @@ class Checked:
         kind = self.values.dtype
         if kind.kind in "iu" and not np.iinfo(kind).min <= int(value) <= np.iinfo(kind).max:
             raise OverflowError(f"overflow: {value} in {self.name}, which is {kind}")
+        if self.finite and not np.isfinite(value):
+            element = f"element {at} of " if len(self.values) > 1 else ""
+            raise ValueError(f"{element}{self.name} becomes {value}")
         self.values[at] = value
 
     def _note_read(self, at: int) -> None:

@@ -290,8 +290,8 @@ class InterpretedWorld(World):
         if number not in self.rewards:
             row = self.place.call("row", ctypes.c_int64, ctypes.c_int32(number))
             address = int(self.place.args["agent_reward"]) + 4 * row
-            self.rewards[number] = Checked(self.trace, f"reward of agent "
-                                                       f"{number}", address, "float32", 1, self.hook == "env_step")  # fmt: skip
+            name, fresh = f"reward of agent {number}", self.hook == "env_step"
+            self.rewards[number] = Checked(self.trace, name, address, "float32", 1, fresh, finite=True)
         return self.rewards[number]
 
     def _group(self, group: str) -> Any:
@@ -316,7 +316,7 @@ class InterpretedWorld(World):
         if (name, k) not in self.rows:
             address = self.place.call(name, ctypes.c_uint64, ctypes.c_void_p(self.place.obs), ctypes.c_int32(k))
             dtype = "float32" if name.rpartition("_")[2] in ("obs", "shared") else "uint8"
-            self.rows[name, k] = Checked(self.trace, shown, address, dtype, length)
+            self.rows[name, k] = Checked(self.trace, shown, address, dtype, length, finite=dtype == "float32")
         return self.rows[name, k]
 
     def shared(self, role: str) -> Part:

@@ -48,6 +48,17 @@ def env_step(w):
         me.reward = 1e10
         me.gold = i32(me.reward)
 """, 4, "i32(1e+10): an i32 lies between"),
+    "a reward that is infinite": ("""
+def env_step(w):
+    for me in w.agents:
+        me.reward = 1.0
+        me.reward /= f32(2 - me.index)
+""", 4, "reward of agent 2 becomes inf; step 1, world 0, agent 2."),
+    "a feature that is NaN": ("""
+def env_observe(w):
+    for me in w.agents:
+        me.obs = [1.0, sqrt(f32(1 - me.index))]
+""", 3, "element 1 of obs of agent 2 becomes nan"),
     "a division by 0": ("""
 def env_step(w):
     for me in w.agents:
