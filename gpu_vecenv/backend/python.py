@@ -196,7 +196,7 @@ class PythonBackend(CpuBackend):
             missing = self._world.missing()
             if missing:
                 line = self._translator.file.functions[hook].lineno
-                raise HookFault(f"{self._path}:{line}: {hook}: it ends without writing {missing}.")
+                raise self._fault(line, hook, f"it ends without writing {missing}")
         self._scratch = self._world.scratch_arrays
 
     @contextmanager
@@ -211,4 +211,11 @@ class PythonBackend(CpuBackend):
             what = str(error)
             if isinstance(error, FloatingPointError):
                 what = f"overflow: {what.removeprefix('overflow encountered in ')} gives a number that 32 bits do not hold"
-            raise HookFault(f"{self._path}:{line}: {function}: {what}.") from error
+            raise self._fault(line, function, what) from error
+
+    def _fault(self, line: int | None, function: str, what: str) -> HookFault:
+        """Return the error of a hook with its place, as debug builds of hooks in C++ have it."""
+        world = self._present()
+        agent = "" if world.trace.agent is None else f", agent {world.trace.agent}"
+        place = f"step {world.t}, world {world.place.world}{agent}"
+        return HookFault(f"{self._path}:{line}: {function}: {what}; {place}.")

@@ -47,7 +47,8 @@ def debug(
     Example: gpu-vecenv debug WarpTag-v0 --steps 20
 
     The kernels are compiled without optimisation and with names and lines. GV_PRINT prints, and an index outside of a state
-    field, a row or scratch raises a HookFault with file, line, step, world and agent. Results have the bits of other builds.
+    field, a row or scratch raises a HookFault with file, line, step, world and agent. A number that is not finite raises a
+    NonFiniteError. The world is written to a file for gpu-vecenv replay. Results have the bits of other builds.
     Kernels of each kind are cached by themselves. Words of the script that begin with a dash stand behind --.
 
     Args:
@@ -76,7 +77,7 @@ def debug(
     device = device or ("python" if in_python else "cpu")
     if not script:
         _require_tools_fit(spec, kind, gdb, device)
-    words = list(script) or _random_steps(env_id, params, num_envs, steps, seed, device)
+    words = list(script) or _random_steps(env_id, params, num_envs, steps, seed, device, writes_worlds=not gdb)
     if in_python:
         print(f"{spec.name} has hooks in Python: {PDB}.")
     _start([sys.executable, *words], kind, gdb)
@@ -107,12 +108,19 @@ def _require_tools_fit(spec: EnvSpec, kind: str, gdb: bool, device: str) -> None
 
 
 def _random_steps(
-    env_id: str, params: Mapping[str, Any], num_envs: int | None, steps: int | None, seed: int | None, device: str
+    env_id: str,
+    params: Mapping[str, Any],
+    num_envs: int | None,
+    steps: int | None,
+    seed: int | None,
+    device: str,
+    writes_worlds: bool,
 ) -> list[str]:
-    """Return the words of Python that make random steps."""
+    """Return the words of Python that make random steps. Under gdb no world is written, which would step it again."""
     arguments = {
         "env_id": env_id, "params": params, "num_worlds": WORLDS if num_envs is None else num_envs,
         "steps": STEPS if steps is None else steps, "seed": seed or 0, "device": device,
+        "writes_worlds": writes_worlds,
     }  # fmt: skip
     return ["-m", "gpu_vecenv.cli.random_steps", json.dumps(arguments)]
 

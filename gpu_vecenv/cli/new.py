@@ -148,6 +148,7 @@ def package_files(name: str, kind: str, roles: Mapping[str, int], python: bool) 
         **KINDS[kind], "name": name, "title": title, "Title": title, "id": env_id(name), "module": f"{name}:{env_id(name)}",
         "hooks": hooks,
     }  # fmt: skip
+    texts["Sentence"] = texts["sentence"][0].upper() + texts["sentence"][1:]
     texts["rules"] = Template(texts["rules"]).safe_substitute(texts)
     of_env, package, source = TEMPLATES / texts["folder"], TEMPLATES / "package", f"src/{name}"
     files = {

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import os
 import pdb
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +13,8 @@ from typing import Annotated
 
 import tyro
 
+from gpu_vecenv.backend.build_kind import built_as
+from gpu_vecenv.cli.debug import gdb_words
 from gpu_vecenv.cli.key_value import Settings, help_option
 from gpu_vecenv.cli.replayed_steps import print_steps
 from gpu_vecenv.errors import ParameterError
@@ -24,14 +26,15 @@ from gpu_vecenv.vector.env.verify import recorded_env
 
 def replay_file(
     file: tyro.conf.Positional[Annotated[Path, help_option("required", "FILE")]],
-    device: Annotated[str | None, help_option("cpu, or python with --pdb", "DEVICE")] = None,
+    device: Annotated[str | None, help_option("cpu; python for hooks in Python", "DEVICE")] = None,
     gdb: bool = False,
     pdb: bool = False,
     modules: Annotated[Settings, help_option("none", "MODULE ...")] = (),
 ) -> None:
     """Make the recorded steps of a world again, to the same bits, and say where a number is not finite.
 
-    Files come from make_vec(..., debug=True) and from training runs that stop with a NonFiniteError.
+    Files come from gpu-vecenv debug, from make_vec(..., debug=True), and from training runs that stop with a NonFiniteError. If a
+    check of a hook failed, the steps are made with this check.
 
     Example: gpu-vecenv replay runs/tag/nonfinite.npz --gdb
 
@@ -52,31 +55,32 @@ def replay_file(
     import_modules(modules)
     recording = read_world(file)
     print(recording.note)
-    chosen = "python" if pdb else device or "cpu"
     if pdb:
         _under_pdb(file, recording)
         return
-    print_steps(file, recording, chosen)
+    chosen = device or ("python" if _hooks(recording).suffix == ".py" else "cpu")
+    failed = not recording.parts[0].results  # only checks of hooks see what went wrong
+    with built_as("debug") if failed and chosen != "python" else contextlib.nullcontext():
+        print_steps(file, recording, chosen)
 
 
 def _under_gdb(file: Path, modules: Settings) -> None:
-    """Run this command in gdb, with a stop at the beginning of ``env_step``."""
-    if shutil.which("gdb") is None:
-        raise ParameterError("--gdb: expected gdb on PATH, got none; install it, or leave the option out")
-    words = [sys.executable, "-m", "gpu_vecenv.cli.replayed_steps", str(file), *modules]
-    setup = ["set breakpoint pending on", "break env_step", "run"]
-    options = [word for line in setup for word in ("-ex", line)]
-    command = ["gdb", "-q", "-iex", "set debuginfod enabled off", *options, "--args", *words]
+    """Run this command in gdb, which stops where it does in ``gpu-vecenv debug --gdb``."""
+    command = gdb_words([sys.executable, "-m", "gpu_vecenv.cli.replayed_steps", str(file), *modules])
     present = {"GPU_VECENV_KERNELS": "debug", "GPU_VECENV_NUM_THREADS": "1", **os.environ}
     if subprocess.call(command, env=present):
         raise ParameterError("gdb ended with an error; its text is above")
 
 
+def _hooks(recording: Recording) -> Path:
+    """Return the file of the hooks."""
+    with contextlib.closing(recorded_env(recording, "cpu")) as env:
+        return env.env_spec.kernel
+
+
 def _under_pdb(file: Path, recording: Recording) -> None:
     """Make the steps in pdb, with a stop at the first statement of ``env_step``."""
-    env = recorded_env(recording, "cpu")
-    path = env.env_spec.kernel
-    env.close()
+    path = _hooks(recording)
     if path.suffix != ".py":
         raise ParameterError(f"--pdb: expected hooks in Python, got {path.name}; --gdb stops in hooks in C++")
     hooks = {node.name: node for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef)}

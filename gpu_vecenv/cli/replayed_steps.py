@@ -13,16 +13,20 @@ from gpu_vecenv.vector.env.world_file import nonfinite_of
 
 
 def print_steps(file: Path, recording: Recording, device: str) -> None:
-    """Make the steps of a world again, and print what is not finite in each, and at the end that all bits are the same."""
+    """Make the steps of a world again, and print what is not finite in each, and at the end that all bits are the same.
+
+    A check of a hook that fails ends the steps: Python names the line of a number that is not finite.
+    """
     state, number = recording.parts[0].state, 0
     try:
         for number, step in enumerate(replay(file, device), start=1):
             bad, end = nonfinite_of(step), ", the episode ends" if step.ended.all() else ""
             print(f"step {int(state['t'][0]) + number}{end}: {bad or 'all numbers are finite'}")
     except HookFault as fault:
-        if recording.parts[0].results:
-            raise
         print(f"step {int(state['t'][0]) + number + 1}: {fault}")
+        return
+    if not recording.parts[0].results:
+        print(f"{number} steps: no hook failed")
         return
     print(f"{number} steps: the same bits as recorded on {recording.device} by gpu-vecenv {recording.package}")
 

@@ -13,7 +13,7 @@ Lane: TypeAlias = "int | tuple[int, int] | None"
 
 
 class Trace:
-    """State that the arrays of a hook share: the lane that runs, and the number of barriers that it has passed.
+    """State that the arrays of a hook share: the lane that runs and its agent, and the number of barriers that it has passed.
 
     Args:
         path: file of the hooks. Reads of other files, such as those of pdb, leave no trace.
@@ -22,6 +22,7 @@ class Trace:
     def __init__(self, path: str) -> None:
         self.path = path
         self.lane: Lane = None
+        self.agent: int | None = None  # in phases over agents
         self.epoch = 0
         self.quiet = False
 
@@ -49,13 +50,16 @@ class Checked:
         dtype: dtype of an element.
         count: elements.
         fresh: True if no element holds anything before the hook writes it.
+        finite: True if an element must not become infinite or NaN.
     """
 
-    def __init__(self, trace: Trace, name: str, address: int, dtype: str, count: int, fresh: bool = False) -> None:
+    def __init__(
+        self, trace: Trace, name: str, address: int, dtype: str, count: int, fresh: bool = False, finite: bool = False
+    ) -> None:
         kind = np.dtype(dtype)
         memory: Any = (ctypes.c_char * (count * kind.itemsize)).from_address(address) if count else b""
         self.values = np.frombuffer(memory, kind)
-        self.trace, self.name, self.fresh = trace, name, fresh
+        self.trace, self.name, self.fresh, self.finite = trace, name, fresh, finite
         self.writers: dict[int, tuple[int, Lane]] = {}
         self.readers: dict[int, tuple[int, Lane, bool]] = {}
 
@@ -82,6 +86,7 @@ class Checked:
 
         Raises:
             OverflowError: the dtype does not hold the value.
+            ValueError: the value is not finite and must be, or the write is a race.
         """
         at = self.place(k)
         if self.trace.follows():
@@ -91,6 +96,9 @@ class Checked:
         kind = self.values.dtype
         if kind.kind in "iu" and not np.iinfo(kind).min <= int(value) <= np.iinfo(kind).max:
             raise OverflowError(f"overflow: {value} in {self.name}, which is {kind}")
+        if self.finite and not np.isfinite(value):
+            element = f"element {at} of " if len(self.values) > 1 else ""
+            raise ValueError(f"{element}{self.name} becomes {value}")
         self.values[at] = value
 
     def _note_read(self, at: int) -> None:
@@ -151,6 +159,37 @@ class Part:
 
     def __repr__(self) -> str:
         return repr(self.whole.values[self.first : self.first + self.count])
+
+
+class ByAxes:
+    """Elements of an array of the state by one index for each axis, each of which is checked.
+
+    Args:
+        whole: the array.
+        shape: lengths of the axes.
+        names: lengths of the axes as the spec gives them, numbers and names of sizes.
+    """
+
+    def __init__(self, whole: Checked, shape: tuple[int, ...], names: tuple[int | str, ...]) -> None:
+        self.whole, self.shape, self.names = whole, shape, names
+
+    def _place(self, indices: Any) -> int:
+        place = 0
+        for axis, (k, length) in enumerate(zip(indices if isinstance(indices, tuple) else (indices,), self.shape, strict=True)):
+            if not 0 <= k < length:
+                name = f" ({self.names[axis]})" if isinstance(self.names[axis], str) else ""
+                raise IndexError(f"index {k} of axis {axis}{name} of {self.whole.name}, which has the elements 0 to {length - 1}")
+            place = place * length + int(k)
+        return place
+
+    def __getitem__(self, indices: Any) -> Any:
+        return self.whole.read(self._place(indices))
+
+    def __setitem__(self, indices: Any, value: Any) -> None:
+        self.whole.write(self._place(indices), value)
+
+    def __repr__(self) -> str:
+        return repr(self.whole.values.reshape(self.shape))
 
 
 def _lane(lane: Lane) -> str:

@@ -218,9 +218,13 @@ class Expressions:
 
     def _element(self, node: ast.Subscript, scope: Scope, writes: bool) -> Value:
         base = self.value(node.value, scope)
-        index = self.of("i32", node.slice, scope)
-        if index.literal is not None and index.literal < 0:
-            self.fail(node, f"{self.quoted(node)}: an index counts from the beginning, from 0 on")
+        if base.type == "axes":
+            return self._element_by_axes(node, base, scope, writes)
+        if isinstance(node.slice, ast.Tuple):
+            name = base.text.rpartition(".")[2] if base.member in self.words.axes else "NAME"
+            self.fail(node, f"{self.quoted(node)} has {len(node.slice.elts)} indices; w.at.{name}[...] takes one for each axis "
+                            "of a field of the state, and other arrays take one")  # fmt: skip
+        index = self._index(node, node.slice, scope)
         if base.type == "range" and not writes:
             return Value(f"{base.text}[{index.text}]", "agent", handle=base.handle, once=index.once)
         if base.type == "row":
@@ -241,6 +245,24 @@ class Expressions:
             return replace(self._writable(node, memory, text), once=index.once)
         stored = Memory(base.member, base.dtype, group="" if base.member == "table" else "of the state")
         return self.read(node, stored, text, static=base.member == "table" and index.static, once=index.once)
+
+    def _index(self, node: ast.AST, part: ast.expr, scope: Scope) -> Value:
+        index = self.of("i32", part, scope)
+        if index.literal is not None and index.literal < 0:
+            self.fail(node, f"{self.quoted(node)}: an index counts from the beginning, from 0 on")
+        return index
+
+    def _element_by_axes(self, node: ast.Subscript, base: Value, scope: Scope, writes: bool) -> Value:
+        """Translate `w.at.cells[y, x]`, an element by one index for each axis. Any lane may access it."""
+        parts, axes = getattr(node.slice, "elts", [node.slice]), self.words.axes[base.member]
+        if len(parts) != len(axes):
+            shape = ", ".join(map(str, axes))
+            self.fail(node, f"{self.quoted(node)}: expected an index for each of the axes ({shape}), got {len(parts)}")
+        indices = [self._index(node, part, scope) for part in parts]
+        self.touch(writes, Memory(base.member, base.dtype, array=True), scope, node)
+        text, once = f"{base.text}({', '.join(index.text for index in indices)})", any(index.once for index in indices)
+        memory = Memory(base.member, base.dtype, group="of the state")
+        return replace(self._writable(node, memory, text), once=once) if writes else self.read(node, memory, text, once=once)
 
     def _touch_element(
         self, writes: bool, memory: Memory, handle: Handle | None, index: Value, scope: Scope, node: ast.AST
@@ -371,6 +393,8 @@ class Expressions:
             return Value(text, "array", member="table", dtype=words.tables[name])
         if base.member == "scratch" and name in words.scratch:
             return Value(text, "array", member=words.scratch[name].field, dtype=words.scratch[name].dtype)
+        if base.member == "at" and name in words.axes:
+            return Value(text, "axes", member=name, dtype=words.state[name].dtype)
         if base.member == "state" and name in words.state:
             memory = words.state[name]
             if memory.array:
@@ -379,7 +403,7 @@ class Expressions:
             return self.read(node, replace(memory, group="of the state"), text)
         known: dict[str, Any] = {
             "role": words.roles, "params": words.numbers, "options": words.options, "tables": words.tables, "sizes": words.sizes,
-            "scratch": [*words.scratch, *words.rooms], "state": words.state, "record": words.metrics,
+            "scratch": [*words.scratch, *words.rooms], "state": words.state, "at": words.axes, "record": words.metrics,
         }  # fmt: skip
         self.fail(node, f"the spec has no {name!r} in w.{base.member}; it has {_listed(known[base.member])}")
 
@@ -517,8 +541,8 @@ def _range_text(group: str) -> str:
 
 
 NOUNS = {"f32": "f32", "i32": "i32", "bool": "bool", "agent": "an agent", "range": "a range of agents", "array": "an array",
-         "row": "a row", "draw": "a draw", "action": "an action", "names": "a group of names", "tuple": "several values",
-         "none": "nothing", "record": "a metric"}  # fmt: skip
+         "axes": "an array by axes", "row": "a row", "draw": "a draw", "action": "an action", "names": "a group of names",
+         "tuple": "several values", "none": "nothing", "record": "a metric"}  # fmt: skip
 """Types in messages."""
 
 METHODS = {

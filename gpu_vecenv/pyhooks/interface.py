@@ -95,6 +95,7 @@ class World:
 
     Attributes:
         state: numbers and arrays of the state by name, as in the spec.
+        at: elements of arrays of the state by one index for each axis, ``w.at.cells[y, x]``.
         params: parameters and constants by name; those by world have the value of the world. A float64 is read as f32.
         sizes: sizes by name, such as ``w.sizes.num_features``, i32.
         tables: tables by name, ``w.tables.maps[k]``.
@@ -109,6 +110,7 @@ class World:
     """
 
     state: Any
+    at: Any
     params: Any
     sizes: Any
     tables: Any

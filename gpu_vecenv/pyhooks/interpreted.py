@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from gpu_vecenv.pyhooks import checked
-from gpu_vecenv.pyhooks.checked import Checked, Part, Trace
+from gpu_vecenv.pyhooks.checked import ByAxes, Checked, Part, Trace
 from gpu_vecenv.pyhooks.interface import Action, Agent, Agents, Draw, World
 from gpu_vecenv.pyhooks.vocabulary import Vocabulary
+from gpu_vecenv.spec.fields import Field
 from gpu_vecenv.spec.layout import Layout
 
 checked.OWN.add(__file__)
@@ -163,7 +164,7 @@ class InterpretedAgents(Agents):
         return self._made[int(k)]
 
     def __iter__(self) -> Iterator[InterpretedAgent]:
-        for k in self._world.lanes(self._count, alone=self._world.words.single):
+        for k in self._world.lanes(self._count, alone=self._world.words.single, first_agent=self._first):
             yield self[k]
 
     def __len__(self) -> int:
@@ -200,6 +201,7 @@ class InterpretedWorld(World):
         self.rows: dict[tuple[str, int], Checked] = {}
         self.t = np.int32(Checked(trace, "w.t", int(place.args["t"]) + 4 * place.world, "int32", 1).values[0])
         self.state = Names("w.state", {name: self._named(name) for name in words.state})
+        self.at = Names("w.at", {field.name: self._by_axes(field) for field in layout.spec.state if field.name in words.axes})
         self.params = Names("w.params", {name: self._param(name) for name in words.numbers})
         self.tables = Names("w.tables", {name: self._table(name) for name in words.tables})
         self.options = Names("w.options", self._options())
@@ -229,6 +231,9 @@ class InterpretedWorld(World):
                 return self.arrays[field.name], field.names.index(name)
         array = self.arrays[name]
         return array if self.words.state[name].array else (array, 0)
+
+    def _by_axes(self, field: Field) -> ByAxes:
+        return ByAxes(self.arrays[field.name], self.layout.state_shape(field, 1)[1:], field.extents)
 
     def _scratch(self, earlier: dict[str, Checked] | None) -> dict[str, Checked]:
         arrays: dict[str, Checked] = {}
@@ -285,8 +290,8 @@ class InterpretedWorld(World):
         if number not in self.rewards:
             row = self.place.call("row", ctypes.c_int64, ctypes.c_int32(number))
             address = int(self.place.args["agent_reward"]) + 4 * row
-            self.rewards[number] = Checked(self.trace, f"reward of agent "
-                                                       f"{number}", address, "float32", 1, self.hook == "env_step")  # fmt: skip
+            name, fresh = f"reward of agent {number}", self.hook == "env_step"
+            self.rewards[number] = Checked(self.trace, name, address, "float32", 1, fresh, finite=True)
         return self.rewards[number]
 
     def _group(self, group: str) -> Any:
@@ -311,7 +316,7 @@ class InterpretedWorld(World):
         if (name, k) not in self.rows:
             address = self.place.call(name, ctypes.c_uint64, ctypes.c_void_p(self.place.obs), ctypes.c_int32(k))
             dtype = "float32" if name.rpartition("_")[2] in ("obs", "shared") else "uint8"
-            self.rows[name, k] = Checked(self.trace, shown, address, dtype, length)
+            self.rows[name, k] = Checked(self.trace, shown, address, dtype, length, finite=dtype == "float32")
         return self.rows[name, k]
 
     def shared(self, role: str) -> Part:
@@ -322,15 +327,22 @@ class InterpretedWorld(World):
 
     # ---- lanes ------------------------------------------------------------------------------------------------
 
-    def lanes(self, count: int, alone: bool = False) -> Iterator[int]:
-        """Run the lanes of a phase, each for one number. A loop that a debugger makes inside a phase is none."""
+    def lanes(self, count: int, alone: bool = False, first_agent: int | None = None) -> Iterator[int]:
+        """Run the lanes of a phase, each for one number. A loop that a debugger makes inside a phase is none.
+
+        Args:
+            count: numbers.
+            alone: True if one lane works on all of them.
+            first_agent: number in the world of the first agent; None if the numbers are not those of agents.
+        """
         inside = self.trace.lane is not None
         for k in range(count):
             if not inside:
                 self.trace.lane = 0 if alone else k
+                self.trace.agent = None if first_agent is None else first_agent + k
             yield k
         if not inside:
-            self.trace.lane = None
+            self.trace.lane = self.trace.agent = None
 
     @contextmanager
     def first(self) -> Iterator[None]:
@@ -352,9 +364,9 @@ class InterpretedWorld(World):
         others = agents if others is None else others
         for i in range(int(agents.count())):
             for j in range(int(others.count())):
-                self.trace.lane = i, j
+                self.trace.lane, self.trace.agent = (i, j), int(agents[i].index)
                 yield agents[i], others[j]
-        self.trace.lane = None
+        self.trace.lane = self.trace.agent = None
 
     def count(self, elements: Any, test: Callable[[Any], Any]) -> np.int32:
         """Count elements for which a test holds."""

@@ -59,7 +59,7 @@ class Value:
 
     Attributes:
         text: its text in C++.
-        type: ``f32``, ``i32``, ``bool``, or what else hooks name: ``agent``, ``range``, ``array``, ``row``, ``draw``, ``action``,
+        type: ``f32``, ``i32``, ``bool``, or what else hooks name: ``agent``, ``range``, ``array``, ``axes``, ``row``, ``draw``,
             ``names`` for a group of names such as ``w.state``, ``record``, ``tuple``, ``none``.
         static: True if it is the same in all worlds.
         once: True if its text may stand in the kernel once only, because it counts invalid actions or writes.

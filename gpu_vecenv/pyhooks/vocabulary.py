@@ -15,7 +15,7 @@ TYPES = {"float32": "f32", "int32": "i32", "bool": "bool", "uint8": "i32", "uint
 NARROW = ("uint8", "uint16", "int8")
 """Dtypes that become i32 when they are read. A bool may be written to them."""
 
-GROUPS = ("state", "params", "sizes", "tables", "options", "scratch", "role", "record")
+GROUPS = ("state", "at", "params", "sizes", "tables", "options", "scratch", "role", "record")
 """Groups of names that ``w`` has."""
 
 
@@ -36,12 +36,17 @@ class Memory:
     group: str = ""
 
 
+NUMBER = Memory("", "")
+"""Memory of one number."""
+
+
 class Vocabulary:
     """Names of a spec.
 
     Attributes:
         numbers: parameters and constants: dtype, and whether all worlds have the same value.
         state: numbers and arrays of the state.
+        axes: lengths of the axes of arrays of the state, as numbers and names of sizes.
         sizes: names of sizes.
         tables: dtypes of tables.
         options: names of reset options.
@@ -60,6 +65,7 @@ class Vocabulary:
         for field in spec.state:
             for name in field.names or (field.name,):
                 self.state[name] = Memory(name, field.dtype, array=field.shape != () and not field.names)
+        self.axes = {field.name: field.extents for field in spec.state if self.state.get(field.name, NUMBER).array}
         self.sizes = size_names(spec)
         self.tables = {table.name: table.dtype for table in spec.tables}
         self.options = [option.name for option in spec.reset_options]

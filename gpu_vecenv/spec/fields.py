@@ -22,7 +22,8 @@ class Field:
 
     Args:
         name: identifier in kernels: ASCII, no keyword of C++, not ``t``, ``terminated`` or ``truncated``.
-        dtype: one of ``FIELD_DTYPES``; a flag is ``"uint8"``, 0 or 1.
+        dtype: ``"float32"``, ``"float64"``, ``"int32"``, ``"int64"``, ``"uint8"``, ``"uint16"`` or ``"uint64"``; a flag is
+            ``"uint8"``, 0 or 1.
         shape: shape in one world, a tuple of integers from 1 on, names of sizes, and functions of the parameters that return a
             length, which may be 0. Sizes are ``"num_agents"``, those of ``EnvSpec.sizes``, and those of groups such as
             ``"num_features"``.
@@ -31,7 +32,7 @@ class Field:
         low: lower bound, inclusive, a number or a function of the parameters; a state with a value below is refused. Bounds
             are required for a field that a kernel uses as an index. A float field without bounds may hold any value, also NaN.
         high: upper bound, in the same way.
-        names: names of the numbers of a field of shape ``(n,)``, which kernels read as ``gv_state(a, team).NAME``.
+        names: names of the numbers of a field of shape ``(n,)``, which kernels read as ``w.state.NAME``.
     """
 
     name: str
@@ -77,8 +78,8 @@ WORKSPACE_DTYPES = ("float32", "int32", "int8", "uint8", "uint16", "uint64")
 class Constant:
     """A number that the kernel reads. It is computed from the parameters in double precision and rounded once.
 
-    ``dtype`` is one of ``CONSTANT_DTYPES``. ``value`` returns one real number: a float is finite in the dtype, and an integer
-    fits it. Kernels read a float64 as ``double``, an int64 as ``gv_i64``.
+    ``dtype`` is ``"float32"``, ``"float64"``, ``"int32"`` or ``"int64"``. ``value`` returns one real number: a float is finite in
+    the dtype, and an integer fits it. Kernels read a float64 as ``double``, an int64 as ``gv_i64``.
 
     ``by_world`` names the parameters with values by world that ``value`` reads. If one of them is given by world, so is the
     constant: ``value`` gets the parameters of one world at a time, once for all worlds that have the same.
@@ -97,10 +98,10 @@ class Constant:
 class Table:
     """A read-only array that the kernel indexes, the same for all worlds unless ``by_world`` says otherwise.
 
-    ``dtype`` is one of ``TABLE_DTYPES``. ``values`` returns real numbers, as nested lists or as an array of any kind. They are
-    computed once for an env: floats are rounded to the dtype, in which they must be finite, and integers must fit it. Kernels
-    read float64 as ``double``, int64 as ``gv_i64``. A kernel chooses data by world if a parameter of the dtype int32 with values
-    by world indexes the leading axis.
+    ``dtype`` is ``"float32"``, ``"float64"``, ``"int32"``, ``"int64"``, ``"int8"``, ``"uint8"`` or ``"uint16"``. ``values``
+    returns real numbers, as nested lists or as an array of any kind. They are computed once for an env: floats are rounded to
+    the dtype, in which they must be finite, and integers must fit it. Kernels read float64 as ``double``, int64 as ``gv_i64``.
+    A kernel chooses data by world if a parameter of the dtype int32 with values by world indexes the leading axis.
 
     ``by_world`` names the parameters with values by world that ``values`` reads, as those of a constant do. If one of them is
     given by world, each world has a table of its own; all have one shape.
@@ -119,8 +120,8 @@ class Table:
 class Workspace:
     """Memory of a world that makes kernels faster and is not state: results do not depend on its contents.
 
-    ``dtype`` is one of ``WORKSPACE_DTYPES``. ``shape`` returns the shape in one world, a tuple of integers from 0 on. Elements
-    start as ``fill``, a number of the dtype.
+    ``dtype`` is ``"float32"``, ``"int32"``, ``"int8"``, ``"uint8"``, ``"uint16"`` or ``"uint64"``. ``shape`` returns the shape in
+    one world, a tuple of integers from 0 on. Elements start as ``fill``, a number of the dtype.
     """
 
     name: str
@@ -141,7 +142,7 @@ class Scratch:
 
     Args:
         name: identifier in kernels. In an array ``rows``, ``w.pairs`` gathers rows of observations, if they fit.
-        dtype: one of ``SCRATCH_DTYPES``.
+        dtype: ``"float32"``, ``"int32"``, ``"uint16"`` or ``"uint8"``.
         shape: tuple of integers from 1 on and names of sizes. The last array may have a function of the parameters in its place,
             which returns a number of elements, from 0 on; on the host it has more. ``w.scratch.NAME_room`` is its length.
         doc: meaning, text of one line.
@@ -183,10 +184,10 @@ REDUCTIONS = ("sum", "mean", "max", "min", "last")
 @checked_keywords
 @dataclass(frozen=True)
 class Metric:
-    """A number of each episode, given in ``info["episode"]`` in the step that ends it.
+    """A number of each episode: ``info["episode"][NAME]``, valid where ``info["_episode"]`` is true, in the step that ends it.
 
-    Kernels call ``gv_record_NAME(a, team, value)`` in ``env_step`` by one lane. ``reduction`` is one of ``REDUCTIONS``. An
-    episode in which nothing was recorded gives NaN.
+    Hooks call ``w.record.NAME(value)`` in ``env_step``. ``reduction`` is ``"sum"``, ``"mean"``, ``"max"``, ``"min"`` or
+    ``"last"``; a mean is over the steps of the episode. An episode in which nothing was recorded gives NaN.
     """
 
     name: str
@@ -203,7 +204,7 @@ class Metric:
 @checked_keywords
 @dataclass(frozen=True)
 class ResetOption:
-    """A float that ``reset(options={name: ...})`` sets until the next reset. Kernels read it from ``a.reset_bounds``.
+    """A float that ``reset(options={name: ...})`` sets until the next reset. Kernels read ``w.options.NAME``.
 
     ``name`` is an identifier other than ``reset_mask``. ``default`` is finite in float32. An option ``low`` must not be above an
     option ``high``, by default or as given.

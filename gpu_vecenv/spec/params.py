@@ -40,7 +40,7 @@ class Param:
         low: lower bound, inclusive, of a number. The bounds of a float default to plus and minus ``LARGEST``.
         high: upper bound, in the same way.
         per_world: True if callers may give an array with one number for each world, of a dtype other than bool; kernels read the
-            world's number from ``gv_params(a, team)``. An int32 by world chooses data: it indexes the leading axis of a table,
+            world's number, ``w.params.NAME``. An int32 by world chooses data: it indexes the leading axis of a table,
             and its bounds keep it inside.
     """
 

@@ -16,7 +16,10 @@ STEPS, WORLDS = 5, 2
 
 
 def check_python_hooks(subject: Subject) -> str:
-    """Run hooks in Python as Python: races, overflow, indices and reads before a write are errors with their line."""
+    """Run hooks in Python as Python.
+
+    Races, overflow, wrong indices, reads before a write, and numbers that are not finite are errors with their line.
+    """
     layout = subject.layout()
     if layout.spec.kernel.suffix != ".py":
         raise NotRunError(f"the hooks are written in C++, {layout.spec.kernel.name}")

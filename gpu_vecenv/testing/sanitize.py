@@ -54,6 +54,9 @@ def report_of(said: str, files: set[str]) -> str:
         if access:
             where = frame_of_kernel(lines[k + 1 :], files) or "a header of the package"
             accesses.append(f"{access[2].lower()} of {access[3]} bytes at {where}")
+    if kind and not accesses:  # a signal, whose first stack follows
+        place = frame_of_kernel(said[kind.end() :].splitlines(), files)
+        accesses = [f"at {place}"] if place else []
     return f"{kind[1] if kind else 'it ended with an error'}: {' and '.join(accesses[:2]) or said.strip()[-400:]}"
 
 

@@ -18,7 +18,9 @@ from gpu_vecenv.backend import compiler, host_memory
 from gpu_vecenv.backend.compiler import LEVELS, name_by_compiler, object_name
 from gpu_vecenv.envs.cartpole.spec import SPEC
 from gpu_vecenv.errors import CompileError, OutOfMemoryError, ParameterError, SpecError
+from gpu_vecenv.spec import fields
 from gpu_vecenv.spec.names import ARGUMENTS
+from gpu_vecenv.spec.params import PARAM_DTYPES
 from gpu_vecenv.vector.env.single_env import SingleEnv
 from tests.api.spec_fuzz import KERNEL
 
@@ -218,6 +220,19 @@ MISNAMED = [
 def test_fields_are_named_with_their_choices(make, said):
     with pytest.raises(SpecError, match=said):
         make()
+
+
+CHOICES = {
+    Field: fields.FIELD_DTYPES, Scratch: fields.SCRATCH_DTYPES, Constant: fields.CONSTANT_DTYPES, Table: fields.TABLE_DTYPES,
+    Workspace: fields.WORKSPACE_DTYPES, Metric: fields.REDUCTIONS, Param: tuple(filter(None, PARAM_DTYPES)),
+}  # fmt: skip
+"""Choices of the dtype, or of the reduction, by kind of part."""
+
+
+@pytest.mark.parametrize("kind", CHOICES)
+def test_help_names_every_choice(kind):
+    named = re.findall(r'``"([a-z]+(?:8|16|32|64)?)"``', inspect.getdoc(kind))
+    assert set(named) == set(CHOICES[kind]) and "(a, team)" not in inspect.getdoc(kind)
 
 
 @pytest.mark.parametrize("kind", [type(SPEC), Field, Param, Role, Scratch])

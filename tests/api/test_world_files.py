@@ -1,9 +1,12 @@
 """``debug=True`` finds numbers that are not finite, and writes the world that gave them; ``replay`` makes the step again."""
 
+import contextlib
 import io
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +16,7 @@ import gpu_vecenv
 from gpu_vecenv import TIME_LIMIT, EnvSpec, Field, GpuVectorEnv, Param, Role
 from gpu_vecenv.cli.main import main
 from gpu_vecenv.errors import DifferenceError, HookFault, NonFiniteError, RecordingError
+from gpu_vecenv.vector.env.world_file import replay_command
 
 KERNEL = """#include "world.h"
 
@@ -180,7 +184,7 @@ SPEC = EnvSpec(
     observation=lambda params: Box(-np.inf, np.inf, (1,), np.float32), action=lambda params: Discrete(4),
 )
 make_vec = partial(GpuVectorEnv, SPEC)
-gymnasium.register("Crash-v0", vector_entry_point=make_vec)
+gymnasium.register("Crash-v0", vector_entry_point="crash_env:make_vec")
 """
 
 HOOKS = '''from gpu_vecenv.pyhooks import f32, i32
@@ -252,15 +256,17 @@ def test_hooks_in_python_are_made_again_in_pdb(crash, capsys, monkeypatch):
     spec = crash("hooks.py", HOOKS)
     with pytest.raises(NonFiniteError, match=r"in step 1: reward of agent 2 \(agent 2\) is inf") as caught:
         broken(spec, 3)
-    assert main(["replay", caught.value.file]) == 0
+    assert main(["replay", caught.value.file, "--device", "cpu"]) == 0
     assert "step 1: agent_reward[2] is inf\n1 steps: the same bits as recorded on cpu" in capsys.readouterr().out
-    assert main(["replay", caught.value.file, "--device", "python"]) == 0
+    line = f"step 1: {spec.kernel}:13: env_step: reward of agent 2 becomes inf; step 1, world 0, agent 2."
+    assert main(["replay", caught.value.file]) == 0
+    assert capsys.readouterr().out.endswith(f"{line}\n")
     monkeypatch.setattr(sys, "stdin", io.StringIO("p w.state.gold\nwhere\ndisable 1\ncontinue\n"))
     tracer = sys.gettrace()
     assert main(["replay", caught.value.file, "--pdb", "--modules", "crash_env"]) == 0
     sys.settrace(tracer)
     shown = capsys.readouterr().out
-    assert f"{spec.kernel}(11)env_step()" in shown and "for me in w.agents" in shown and "the same bits as recorded" in shown
+    assert f"{spec.kernel}(11)env_step()" in shown and "for me in w.agents" in shown and line in shown
 
 
 def test_a_hook_that_fails_leaves_its_world(crash, capsys):
@@ -268,8 +274,30 @@ def test_a_hook_that_fails_leaves_its_world(crash, capsys):
     with pytest.raises(HookFault, match=r"hooks.py:15: env_step: overflow.* It fails in world 1, 0 steps after") as caught:
         broken(spec, 2, "python")
     file = str(caught.value).partition("gpu-vecenv replay ")[2].split()[0]
-    assert main(["replay", file, "--device", "python"]) == 0
-    assert "step 1: " in (shown := capsys.readouterr().out) and "hooks.py:15: env_step: overflow" in shown
+    assert main(["replay", file]) == 0
+    assert re.search("^step 1: .*hooks.py:15: env_step: overflow", capsys.readouterr().out, re.MULTILINE)
+    assert main(["replay", file, "--device", "cpu"]) == 0
+    assert "1 steps: no hook failed" in capsys.readouterr().out
+
+
+def test_a_wrong_index_in_cpp_is_made_again_with_its_check(crash, capsys, monkeypatch):
+    spec = crash("hooks.cu", CPP.replace("me.action.index())", "w.state.gold[me.index + (me.action.index() == 2)])"))
+    monkeypatch.setenv("GPU_VECENV_KERNELS", "debug")
+    with pytest.raises(HookFault, match="index 3 of w.state.gold, .* It fails in world 1, 0 steps after") as caught:
+        broken(spec, 2)
+    monkeypatch.delenv("GPU_VECENV_KERNELS")
+    file = str(caught.value).partition("gpu-vecenv replay ")[2].split()[0]
+    assert main(["replay", file]) == 0
+    assert re.search("^step 1: hooks.cu:6: env_step: index 3 of w.state.gold", capsys.readouterr().out, re.MULTILINE)
+
+
+def test_the_command_names_the_module_of_an_env_outside_the_package(crash):
+    spec, file = crash("hooks.py", HOOKS), Path("world.npz")
+    with contextlib.closing(GpuVectorEnv(spec, num_worlds=1, device="cpu")) as env:
+        assert replay_command(env, file) == "gpu-vecenv replay world.npz --modules crash_env"
+        assert replay_command(env, file, "other") == "gpu-vecenv replay world.npz --modules other"
+    with contextlib.closing(gpu_vecenv.make_vec("WarpCartPole-v1", num_envs=1, device="cpu").unwrapped) as env:
+        assert replay_command(env, file) == "gpu-vecenv replay world.npz"
 
 
 def test_hooks_in_cpp_are_made_again_in_gdb(crash, tmp_path, monkeypatch, capfd):
@@ -288,11 +316,11 @@ def test_hooks_in_cpp_are_made_again_in_gdb(crash, tmp_path, monkeypatch, capfd)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
     assert main(["replay", caught.value.file, "--gdb", "--modules", "crash_env"]) == 0
     shown = capfd.readouterr().out
-    assert shown.startswith("gdb debug: -q ") and "-ex break env_step -ex run --args " in shown
+    assert shown.startswith("gdb debug: -q ") and "-ex break env_step(GvWorld&) -ex break gv_fault -ex run --args " in shown
     assert "step 1: agent_reward[2] is inf\n1 steps: the same bits as recorded" in shown
     imported = subprocess.run([sys.executable, "-c", "import sys, gpu_vecenv.cli.replayed_steps; print('torch' in sys.modules)"],
                               capture_output=True, text=True)  # fmt: skip
     assert imported.stdout == "False\n", "gdb would read the symbols of torch"
     monkeypatch.setenv("PATH", "")
     assert main(["replay", caught.value.file, "--gdb"]) == 2
-    assert "expected gdb on PATH" in capfd.readouterr().err
+    assert "--gdb needs gdb, which is not on the path" in capfd.readouterr().err

@@ -94,7 +94,10 @@ def test_random_steps_name_the_fault(monkeypatch, capsys):
     monkeypatch.setenv(VARIABLE, "debug")
     assert random_steps(FAULTY, {"fault": 4}, num_worlds=2, steps=3, seed=0, device="cpu") == 1
     said = f"gpu-vecenv debug: faulty.cu:{line_of('me.v[2')}: env_step: index 2 of row 0 of w.state.v"
-    assert capsys.readouterr().err.startswith(said)
+    shown = capsys.readouterr().err
+    assert shown.startswith(said) and re.search(r"gpu-vecenv replay \S+faulty-world-0\S+[.]npz .*makes the step again[.]$", shown)
+    assert random_steps(FAULTY, {"fault": 4}, 2, 3, 0, "cpu", writes_worlds=False) == 1
+    assert "replay" not in capsys.readouterr().err
     assert random_steps(FAULTY, {}, num_worlds=2, steps=3, seed=0, device="cpu") == 0
     assert capsys.readouterr().out == f"{FAULTY}: 3 random steps of 2 worlds on cpu, no fault\n"
 

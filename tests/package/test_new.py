@@ -93,6 +93,24 @@ def test_a_new_env_steps_as_its_reference_and_is_drawn(kind, roles, language, he
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_roles_may_get_spaces_of_their_own(language, here):
+    environment = made(here, "grid", "two roles", language)
+    spec = here / "forage/src/forage/spec.py"
+    text = spec.read_text()
+    spaces = re.search(r"    observation=(lambda .*),\n    action=(lambda .*),\n", text)
+    text = re.sub(r'(Role\("\w+", "\w+")\)', rf"\1, {spaces[1]}, {spaces[2]})", text.replace(spaces[0], ""))
+    spec.write_text(text)
+    stepped = """
+import gymnasium, {name}
+env = gymnasium.make_vec("{name}:{title}-v0", num_envs=2, device="cpu")
+env.reset(seed=0)
+print(sorted(env.step(env.action_space.sample())[0]))
+"""
+    assert run(stepped, here, environment) == "['gatherer', 'guard']\n"
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "roles", "language"), [case for case in ALL if case[2] == "c++" or case in QUICK])
 def test_a_new_env_is_learned(kind, roles, language, here):
     environment = made(here, kind, roles, language)
@@ -115,6 +133,7 @@ def test_the_files_of_a_package(here, capsys):
     assert len(re.findall(r"^def|^    [^ ]", files["tests/test_forage.py"], re.MULTILINE)) <= 10
     lines = [line for text in files.values() for line in text.splitlines() if not line.startswith("A world has")]
     assert max(map(len, lines)) <= 130
+    assert "\n\nAgents walk on a grid" in files["README.md"]
     assert not re.search(r"\$\w|%each|%end", "".join(files.values()))
     assert [path.name for path in here.iterdir()] == ["forage"]
     assert "gpu-vecenv train forage:Forage-v0 --out runs/forage" in capsys.readouterr().out

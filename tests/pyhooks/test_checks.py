@@ -48,6 +48,17 @@ def env_step(w):
         me.reward = 1e10
         me.gold = i32(me.reward)
 """, 4, "i32(1e+10): an i32 lies between"),
+    "a reward that is infinite": ("""
+def env_step(w):
+    for me in w.agents:
+        me.reward = 1.0
+        me.reward /= f32(2 - me.index)
+""", 4, "reward of agent 2 becomes inf; step 1, world 0, agent 2."),
+    "a feature that is NaN": ("""
+def env_observe(w):
+    for me in w.agents:
+        me.obs = [1.0, sqrt(f32(1 - me.index))]
+""", 3, "element 1 of obs of agent 2 becomes nan"),
     "a division by 0": ("""
 def env_step(w):
     for me in w.agents:
@@ -70,6 +81,16 @@ def env_step(w):
     for me in w.agents:
         me.reward = me.memory[me.index]
 """, 3, "index 2 of memory of agent 2, which has the elements 0 to 1"),
+    "an index before an axis, inside the array": ("""
+def env_step(w):
+    for me in w.agents:
+        me.reward = w.at.memory[1, me.index - 1]
+""", 3, "index -1 of axis 1 of w.state.memory, which has the elements 0 to 1"),
+    "an index behind an axis of agents": ("""
+def env_step(w):
+    for me in w.agents:
+        me.reward = w.at.memory[me.index + 1, 0]
+""", 3, "index 3 of axis 0 (num_agents) of w.state.memory, which has the elements 0 to 2"),
     "an agent that there is not": ("""
 def env_step(w):
     for me in w.agents:
@@ -156,6 +177,27 @@ def test_a_fault_has_its_line(fault, tmp_path):
     assert says in str(raised.value)
 
 
+@pytest.mark.parametrize("device", ["python", "cpu"])
+def test_an_index_for_each_axis_names_the_element_of_the_flat_array(device, tmp_path):
+    env = ledger("""
+def env_step(w):
+    if w.once:
+        for k in range(6):
+            w.at.memory[k // 2, k % 2] = f32(k)
+            w.at.cells[k] += 1
+        w.at.memory[2, 1] *= 2.0
+    for me in w.agents:
+        me.reward = w.at.memory[me.index, 1]
+""", tmp_path, device=device)  # fmt: skip
+    env.reset(seed=0)
+    before = env.get_state("cells")["cells"]
+    reward = env.step(ACTIONS)[4]["agent_reward"]
+    state = env.get_state("memory", "cells")
+    np.testing.assert_array_equal(state["memory"], [[[0, 1], [2, 3], [4, 10]]] * 2)
+    np.testing.assert_array_equal(state["cells"], before + 1)
+    np.testing.assert_array_equal(reward, [[1, 3, 10]] * 2)
+
+
 def test_hooks_without_a_fault_run(tmp_path):
     env = ledger("", tmp_path)
     env.reset(seed=0)
@@ -177,6 +219,25 @@ def env_step(w):
     env.step(ACTIONS)
     env.worlds.backend._hooks["env_step"].__globals__["_barrier"] = lambda: None
     with pytest.raises(HookFault, match="reads element 1 of w.state.gold, which lane 1 writes in the same phase"):
+        env.step(ACTIONS)
+
+
+PLACES = {
+    "in a phase over agents": ("for me in w.agents:\n        me.gold = 1 // (me.index + 3 * w.t - 7)", ", agent 1"),
+    "in a phase over numbers": ("for k in w.each(CELLS):\n        w.state.cells[k] = 1 // (w.t - 2)", ""),
+    "in the first lane": ("if w.once:\n        w.state.pot = 1 // (w.t - 2)", ""),
+}
+"""Statements that divide by 0 in step 2, and the agent in the place that the message ends with."""
+
+
+@pytest.mark.parametrize("where", PLACES)
+def test_a_fault_has_its_step_world_and_agent(where, tmp_path):
+    statement, agent = PLACES[where]
+    head = "\ndef env_step(w):\n    for me in w.agents:\n        me.reward = 0.0\n"
+    env = ledger(f"{head}    {statement}\n", tmp_path)
+    env.reset(seed=0)
+    env.set_state({"t": np.array([0, 1], np.int32)})
+    with pytest.raises(HookFault, match=f"; step 2, world 1{agent}[.]$"):
         env.step(ACTIONS)
 
 

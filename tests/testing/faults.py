@@ -260,9 +260,23 @@ IN_PYTHON = {
         Fault(TAG, "me.obs[5] = f32(", "me.obs[5] = float(", "lint", "float() computes in other types", "float("),
     ],
     "reward that is not finite": [
-        Fault(POT, "me.reward = f32(s.share)", "me.reward = sqrt(f32(s.share) - 1.0)", "values", NAN),
-        Fault(HARVEST, "    me.reward = f32(me.ate)", "    me.reward = sqrt(f32(me.ate) - 1.0)", "values", NAN),
-        Fault(TAG, "me.reward += ", "me.reward += sqrt(-1.0) + ", "values", NAN),
+        Fault(
+            POT,
+            "me.reward = f32(s.share)",
+            "me.reward = sqrt(f32(s.share) - 1.0)",
+            "python",
+            "becomes nan",
+            "sqrt(f32",
+        ),
+        Fault(
+            HARVEST,
+            "    me.reward = f32(me.ate)",
+            "    me.reward = sqrt(f32(me.ate) - 1.0)",
+            "python",
+            "becomes nan",
+            "sqrt(f32",
+        ),
+        Fault(TAG, "me.reward += ", "me.reward += sqrt(-1.0) + ", "python", "becomes nan", "sqrt(-1.0)"),
     ],
 }
 """Faults in Python by kind. A barrier cannot be missing, because the translator places them."""

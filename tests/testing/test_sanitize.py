@@ -28,6 +28,15 @@ WARNING: ThreadSanitizer: data race (pid=7)
 
   Location is heap block of size 12
 """
+SIGNAL = """ThreadSanitizer:DEADLYSIGNAL
+==7==ERROR: ThreadSanitizer: SEGV on unknown address 0x7b (pc 0x55 bp 0x7f sp 0x7f T9)
+==7==The signal is caused by a READ memory access.
+    #0 ground(GvWorld&, int) /home/me/harvest.cu:16 (replay+0x1)
+    #1 env_observe(GvWorld&) /home/me/harvest.cu:93 (replay+0x2)
+    #2 start_thread nptl/pthread_create.c:442 (libc.so.6+0x3)
+
+ThreadSanitizer can not provide additional info.
+"""
 UNDEFINED = "/home/me/walk.cu:11:33: runtime error: signed integer overflow: 2147483647 + 1 cannot be represented in type 'int'\n"
 
 
@@ -36,6 +45,7 @@ UNDEFINED = "/home/me/walk.cu:11:33: runtime error: signed integer overflow: 214
     (ADDRESS, {"other.cu"}, "heap-buffer-overflow: read of 4 bytes at a header of the package"),
     (THREADS, {"pot.cu"}, "data race: write of 8 bytes at /home/me/pot.cu:22 in env_step() and read of 4 bytes at "
                           "/home/me/pot.cu:27 in env_step()"),
+    (SIGNAL, {"harvest.cu"}, "SEGV: at /home/me/harvest.cu:16 in ground()"),
     (UNDEFINED, {"walk.cu"}, "/home/me/walk.cu:11: signed integer overflow: 2147483647 + 1 cannot be represented in type 'int'"),
     ("Killed\n", {"walk.cu"}, "it ended with an error: Killed"),
 ])  # fmt: skip

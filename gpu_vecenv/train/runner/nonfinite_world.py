@@ -15,7 +15,7 @@ from gpu_vecenv.train.storage.policy_map import Members
 from gpu_vecenv.train.storage.policy_rows import policy_rows
 from gpu_vecenv.train.storage.wrapped_env import as_wrapped
 from gpu_vecenv.vector.env.stepping import by_world
-from gpu_vecenv.vector.env.world_file import Place, describe_place, write_world
+from gpu_vecenv.vector.env.world_file import Place, describe_place, replay_command, write_world
 
 if TYPE_CHECKING:
     from gpu_vecenv.train.runner.trainer import Trainer
@@ -78,7 +78,8 @@ def _written(trainer: Trainer, error: NonFiniteError, state: dict[str, np.ndarra
     if wrong is None:
         file.unlink()
         return _longer(error, "no file of the world, because the env's own numbers are finite if its steps are made again")
-    longer = _longer(error, f"{describe_place(place, state)}; gpu-vecenv replay {file} makes its steps again")
+    again = replay_command(env, file, trainer.config.env_id.rpartition(":")[0])
+    longer = _longer(error, f"{describe_place(place, state)}; {again} makes its steps again")
     longer.file = str(file)
     return longer
 

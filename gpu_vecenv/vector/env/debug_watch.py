@@ -11,7 +11,7 @@ import numpy as np
 from gpu_vecenv.errors import HookFault, NonFiniteError, RecordingError
 from gpu_vecenv.spec.validation import host_array
 from gpu_vecenv.vector.env.stepping import by_world
-from gpu_vecenv.vector.env.world_file import Place, describe_place, first_nonfinite, write_world
+from gpu_vecenv.vector.env.world_file import Place, describe_place, first_nonfinite, replay_command, write_world
 from gpu_vecenv.vector.inputs.actions import KernelActions
 from gpu_vecenv.vector.inputs.rollout_plan import RolloutPlan
 from gpu_vecenv.vector.outputs.outputs import OutputArrays
@@ -85,7 +85,7 @@ class DebugWatch:
         if wrong is None:
             file.unlink()
             return NonFiniteError(f"{text}; the env's own numbers are finite, so look at what changes them, such as reward=")
-        made = NonFiniteError(f"{text}; gpu-vecenv replay {file} makes this step again")
+        made = NonFiniteError(f"{text}; {replay_command(env, file)} makes this step again")
         made.file = str(file)
         return made
 
@@ -98,7 +98,8 @@ class DebugWatch:
                 return f"The world was not written: {error}."
             if isinstance(wrong, HookFault):
                 step = int(self._state["t"][world])
-                return f"It fails in world {world}, {step} steps after its start; gpu-vecenv replay {file} makes the step again."
+                again = replay_command(env, file)
+                return f"It fails in world {world}, {step} steps after its start; {again} makes the step again."
             file.unlink()
         return "It does not fail in a world alone, so no world was written."
 

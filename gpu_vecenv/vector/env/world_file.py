@@ -119,6 +119,21 @@ def write_world(
     return recording.write(path), wrong
 
 
+def replay_command(env: Any, file: Path, module: str = "") -> str:
+    """Return the command that makes the steps of a file again.
+
+    Args:
+        env: the ``GpuVectorEnv`` of the file.
+        file: the file.
+        module: module that registers the env; that of the registered entry point by default, if the entry is text.
+    """
+    registered = gymnasium.registry.get(_id_of(env))
+    entry = None if registered is None else registered.vector_entry_point
+    module = module or (entry.partition(":")[0] if isinstance(entry, str) else "")
+    outside = module and module.partition(".")[0] != __name__.partition(".")[0]
+    return f"gpu-vecenv replay {file}{f' --modules {module}' if outside else ''}"
+
+
 def made_again(alone: Any, part: Part) -> tuple[dict[str, np.ndarray], Place | HookFault | None]:
     """Make the steps of a part, and return their results for the file, and the first thing that went wrong.
 
