@@ -1,6 +1,6 @@
 """Level-based foraging by lbforaging 2.0.0: states and steps of its random play, under the names of the spec.
 
-``PYTHONPATH=SITE python -m tests.envs.foraging_original`` records ``tests/golden/foraging.npz``; SITE is a folder with lbforaging.
+``PYTHONPATH=FOLDER python -m tests.envs.foraging_original`` records ``tests/golden/foraging.npz``; lbforaging is in FOLDER.
 """
 
 from __future__ import annotations
@@ -100,19 +100,21 @@ def steps_of_play(params, steps, seed):
     (observations before and after), ``reward`` and ``done``. Players are put beside food before some steps.
     """
     env, generator = make(params), np.random.default_rng(seed)
-    start(env, seed)
+    obs = start(env, seed)
     for _ in range(steps):
         if env.game_over:
-            start(env)
+            obs = start(env)
         if generator.random() < 0.2:
             gather_players(env, generator)
+            obs = np.array(env.test_make_gym_obs())
         actions = generator.integers(0, 6, len(env.players))
         near = [env.adjacent_food(*player.position) > 0 for player in env.players]
         actions[near & (generator.random(len(actions)) < generator.choice([0.3, 1.0]))] = LOAD
-        before, state = np.array(env.test_make_gym_obs()), state_of(env)
+        before, state = obs, state_of(env)
         obs, reward, done, _, _ = env.step(actions.tolist())
+        obs = np.array(obs)
         after = {f"next_{name}": value for name, value in state_of(env).items()}
-        yield {**state, **after, "actions": actions.astype(np.int32), "before": before, "obs": np.array(obs),
+        yield {**state, **after, "actions": actions.astype(np.int32), "before": before, "obs": obs,
                "reward": np.array(reward, float), "done": np.bool_(done)}  # fmt: skip
 
 

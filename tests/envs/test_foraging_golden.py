@@ -9,7 +9,8 @@ import pytest
 import gpu_vecenv  # noqa: F401
 from gpu_vecenv.envs.foraging.spec import SPEC
 from tests.devices import DEVICES
-from tests.envs.foraging_original import AFTER, CONFIGS, STARTS, STATE, drawn_starts, recorded, stacked, start_counts, steps_of_play
+from tests.envs import foraging_original as original
+from tests.envs.foraging_original import CONFIGS, recorded, start_counts
 
 STEPS = int(os.environ.get("FORAGING_STEPS", "10000"))
 """Steps of each configuration that the slow test compares."""
@@ -26,13 +27,13 @@ def assert_steps(params, play, device="cpu"):
     """
     env = make(len(play["t"]), params, device, autoreset_mode="disabled").unwrapped
     env.reset(seed=0)
-    env.set_state({name: play[name].astype(np.int32) for name in STATE})
+    env.set_state({name: play[name].astype(np.int32) for name in original.STATE})
     if "before" in play:
         np.testing.assert_array_equal(env.observe().reshape(play["before"].shape), play["before"])
     actions = play["actions"].astype(np.int32)
     obs, reward, terminated, truncated, info = env.step(actions if actions.shape[1] > 1 else actions[:, 0])
     after = env.get_state()
-    for name in AFTER:
+    for name in original.AFTER:
         np.testing.assert_array_equal(after[name.removeprefix("next_")], play[name], err_msg=name)
     for name in ("player_level", "food_spawned"):
         np.testing.assert_array_equal(after[name], play[name], err_msg=name)
@@ -88,7 +89,7 @@ def test_recorded_steps_load_food_in_all_ways():
     assert any(len(set(row)) < 9 for row in crowd.tolist())
 
 
-@pytest.mark.parametrize("name", STARTS)
+@pytest.mark.parametrize("name", original.STARTS)
 def test_recorded_starts(name):
     assert_starts(CONFIGS[name], recorded(name)[1], 20_000)
 
@@ -98,12 +99,12 @@ def test_recorded_starts(name):
 def test_steps_of_the_original(name):
     """States are those of the original's random play, and some in which players were put beside food."""
     pytest.importorskip("lbforaging")
-    assert_steps(CONFIGS[name], stacked(steps_of_play(CONFIGS[name], STEPS, 100)))
+    assert_steps(CONFIGS[name], original.stacked(original.steps_of_play(CONFIGS[name], STEPS, 100)))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CONFIGS)
 def test_starts_of_the_original(name):
     pytest.importorskip("lbforaging")
-    starts = drawn_starts(CONFIGS[name], 500 if "crowd" in name or "row" in name else 5000, 7)
+    starts = original.drawn_starts(CONFIGS[name], 500 if "crowd" in name or "row" in name else 5000, 7)
     assert_starts(CONFIGS[name], start_counts(starts, SPEC.resolve(CONFIGS[name])), 40_000)
