@@ -14,7 +14,8 @@ from gpu_vecenv.spec.env_spec import EnvSpec
 def envs() -> int:
     """List the ids of this package, with agents, the action of an agent, and a description.
 
-    An env of another package is named with the module that registers it: MODULE:ID.
+    Ids with parameters in their names, such as WarpForaging-8x8-2p-2f-coop-v3, are on the pages of their envs. An env of
+    another package is named with the module that registers it: MODULE:ID.
 
     Example: gpu-vecenv envs
 

@@ -38,7 +38,7 @@ def length(name, steps):
     """Parameters of a registered env whose episodes have at most this many steps."""
     if name == "WarpRecall-v0":
         return {"delay": steps - 1}
-    return {"max_episode_steps" if name in SINGLES else "episode_length": steps}
+    return {"max_episode_steps" if name in (*SINGLES, "WarpForaging-v3") else "episode_length": steps}
 
 
 def make(name, num_worlds=3, **options):

@@ -130,7 +130,7 @@ class Fuzz:
         options: dict[str, Any] = {"num_envs": int(self.rng.choice([1, 2, 3, 31, 33, 70]))}
         for name, valid in (("view", ["worlds", "worlds", "agents"]), ("autoreset_mode", ["same_step", "next_step", "disabled"])):
             options[name] = self._mostly(str(self.rng.choice(valid)))
-        if isinstance(options["view"], str) and options["view"] == "agents" and ("Tag" in env_id or "observe" in names):
+        if isinstance(options["view"], str) and options["view"] == "agents" and names & {"num_taggers", "observe", "players"}:
             options["num_worlds"] = options.pop("num_envs") % 5 + 1
         if self.rng.random() < 0.1:
             options["first_world"] = self._mostly(5)

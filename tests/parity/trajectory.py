@@ -33,6 +33,15 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "pendulum, without velocity": ("WarpPendulum-v1", {"num_envs": 70, "max_episode_steps": 60, "observe_velocity": False}),
     "recall": ("WarpRecall-v0", {"num_envs": 70, "delay": 20}),
     "recall, nine cues": ("WarpRecall-v0", {"num_envs": 40, "num_cues": 9, "delay": 3}),
+    "foraging": ("WarpForaging-5x5-3p-3f-v3", {"num_envs": 12, "max_episode_steps": 20}),
+    "foraging, a crowd of short sight": (
+        "WarpForaging-v3",
+        {"num_envs": 6, "players": 9, "rows": 5, "cols": 7, "max_num_food": 4, "sight": 2, "observe_agent_levels": False,
+         "normalize_reward": False, "penalty": 0.1},
+    ),
+    "foraging, more players than lanes": (
+        "WarpForaging-v3", {"num_envs": 2, "players": 40, "rows": 12, "cols": 20, "max_num_food": 30, "max_player_level": 5},
+    ),
     "grid tag": ("WarpGridTag-v0", {"num_envs": 24, "grid_length": 6, "episode_length": 40}),
     "grid tag, partial observation": (
         "WarpGridTag-v0",
@@ -103,6 +112,9 @@ RECORD = Path(__file__).with_name("hashes.json")
 
 STEPS = {
     "covid": 750,
+    "foraging": 250,
+    "foraging, a crowd of short sight": 250,
+    "foraging, more players than lanes": 100,
     "rice": 250,
     "rice, negotiation, whole rows": 250,
     "tag, neighbours found by cell": 250,

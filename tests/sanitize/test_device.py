@@ -30,6 +30,7 @@ CASES = {
     "features and choices of a parameter": ("WarpRecall-v0", "12", "num_envs=70", "num_cues=7", "delay=3"),
     "a landscape": ("WarpCatalysis-v0", "12", "num_envs=70", "configuration='diffusion2d_relaxed'", "episode_length=5"),
     "a landscape of two atoms": ("WarpCatalysis-v0", "12", "num_envs=70", "configuration='check_two_atom_c'", "episode_length=5"),
+    "players and food": ("WarpForaging-5x5-3p-4f-v3", "12", "num_envs=37", "max_episode_steps=5"),
     "worlds packed in a warp": ("WarpTag-v0", "6", "num_envs=37", "num_taggers=2", "num_runners=4", *SMALL),
     "a block a world": ("WarpTag-v0", "6", "num_envs=3", *SMALL),
     "more agents than lanes": ("WarpTag-v0", "3", "num_envs=2", "num_taggers=20", "num_runners=280", "episode_length=2"),

@@ -21,6 +21,10 @@ CASES = {
     "catalysis, two atoms": ("WarpCatalysis-v0", 30, {"num_envs": 3, "configuration": "check_two_atom_c", "episode_length": 12}),
     "recall": ("WarpRecall-v0", 30, {"num_envs": 35, "delay": 6}),
     "recall, next step": ("WarpRecall-v0", 30, {"num_envs": 3, "num_cues": 7, "delay": 2, "autoreset_mode": "next_step"}),
+    "foraging": ("WarpForaging-5x5-3p-4f-v3", 20, {"num_envs": 3, "max_episode_steps": 6}),
+    "foraging, a board that is not square": (
+        "WarpForaging-v3", 20, {"num_envs": 3, "players": 5, "rows": 4, "cols": 7, "max_num_food": 9, "sight": 1}
+    ),
     "small": ("WarpTag-v0", 20, {"num_envs": 3, **SMALL}),
     "agents view": ("WarpTag-v0", 20, {"num_worlds": 3, "view": "agents", **SMALL}),
     "next step": ("WarpTag-v0", 20, {"num_envs": 3, "autoreset_mode": "next_step", **SMALL}),

@@ -38,6 +38,8 @@ TAG_RUN = ROOT / "examples" / "tag_dodge.yaml"
 GRID_TAG = TrainConfig("WarpGridTag-v0", total_steps=1_500_000, env_kwargs={"grid_length": 20, "num_taggers": 4})
 """On a board of this size players meet often, so that policies learn within a minute."""
 
+FORAGING = TrainConfig("WarpForaging-8x8-2p-2f-coop-v3")
+
 
 @dataclass(frozen=True)
 class Preview:
@@ -71,6 +73,7 @@ PREVIEWS = {
     "catalysis": Preview(TrainConfig("WarpCatalysis-v0"), fps=12, frames=66, scale=0.54, quality=None),
     "rice": Preview(TrainConfig("WarpRice-v0"), fps=4, scale=0.57, quality=None),
     "recall": Preview(TrainConfig("WarpRecall-v0"), fps=12, frames=66, seed=3, quality=None),
+    "foraging": Preview(FORAGING, fps=8, frames=36, seed=1, quality=None),
     "cartpole": Preview(TrainConfig("WarpCartPole-v1"), fps=25, every=2),
     "acrobot": Preview(TrainConfig("WarpAcrobot-v1"), fps=15, frames=80),
     "mountain_car": Preview(TrainConfig("WarpMountainCar-v0"), fps=13, frames=63, every=2),

@@ -18,6 +18,7 @@ from gpu_vecenv.train.config.pqn import PQNConfig
 from gpu_vecenv.train.config.sac import SACConfig
 from gpu_vecenv.train.config.td3 import DDPGConfig, TD3Config
 from gpu_vecenv.train.errors import ConfigError
+from gpu_vecenv.variants import VARIANTS
 
 
 @dataclass(frozen=True)
@@ -246,6 +247,12 @@ PRESETS: dict[str, Preset] = {
         ppo=PPOConfig(num_steps=65, num_minibatches=4, learning_rate=5e-3, entropy_coef=0.0),
         network=NetworkConfig(hidden_sizes=(), memory="gru"),
     ),
+    # Players find food by chance at first, which entropy favours; without it they take shorter ways in the end.
+    "WarpForaging-v3": Preset(
+        num_envs=256,
+        total_steps=1_000_000,
+        ppo=PPOConfig(num_minibatches=16, learning_rate=2e-3, entropy_coef_final=0.0),
+    ),
     # Many worlds and a large rate need few iterations, which is the shortest way on a GPU.
     "WarpCartPole-v1": Preset(
         num_envs=512,
@@ -341,7 +348,7 @@ PRESETS: dict[str, Preset] = {
         },
     ),
 }
-"""Presets of the envs of this package by id (without namespace)."""
+"""Presets of the envs of this package by id, without namespace. A variant has that of its env."""
 
 
 def import_env(env_id: object) -> None:
@@ -364,7 +371,8 @@ def preset_of(env_id: str) -> Preset:
     name = env_id.rpartition(":")[2]
     registered = REGISTERED_PRESETS.get(name)
     if registered is None:
-        return PRESETS.get(name.rpartition("/")[2], Preset())
+        name = name.rpartition("/")[2]
+        return PRESETS.get(VARIANTS[name].env_id if name in VARIANTS else name, Preset())
     if isinstance(registered, Preset):
         return registered
     module, _, attribute = registered.partition(":")
