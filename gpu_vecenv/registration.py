@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import gymnasium
+from gymnasium.envs.registration import EnvSpec
+
+from gpu_vecenv.variants import VARIANTS
 
 
 def _single(folder: str, limit: int, threshold: float | None) -> dict[str, Any]:
@@ -27,13 +30,14 @@ IDS: dict[str, dict[str, Any]] = {
     "WarpCatalysis-v0": _vector("catalysis"),
     "WarpRice-v0": _vector("rice"),
     "WarpRecall-v0": _vector("recall"),
+    "WarpRware-v2": _vector("rware"),
     "WarpCartPole-v1": _single("cartpole", 500, 475.0),
     "WarpAcrobot-v1": _single("acrobot", 500, -100.0),
     "WarpMountainCar-v0": _single("mountain_car", 200, -110.0),
     "WarpMountainCarContinuous-v0": _single("mountain_car_continuous", 999, 90.0),
     "WarpPendulum-v1": _single("pendulum", 200, None),
 }
-"""Every id with its arguments. Tag, grid Tag, COVID-19 and RICE have several agents, so they are vector envs only."""
+"""Every id but variants, with its arguments. ``gymnasium.make`` refuses those with several agents."""
 
 
 def register_envs() -> None:
@@ -41,3 +45,7 @@ def register_envs() -> None:
     for name, arguments in IDS.items():
         if name not in gymnasium.registry:
             gymnasium.register(name, **arguments)
+    # ``gymnasium.register()`` looks at all ids for each, which takes most of a second for thousands of variants.
+    for name, variant in VARIANTS.items():
+        spec = EnvSpec(name, **IDS[variant.env_id], kwargs=dict(variant.params))
+        gymnasium.registry.setdefault(name, spec)

@@ -8,6 +8,7 @@ from typing import Any
 from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.registration import IDS
 from gpu_vecenv.spec.validation import abbreviated
+from gpu_vecenv.variants import VARIANTS
 
 REGISTERED_PRESETS: dict[str, Any] = {}
 """Presets that ``register_preset()`` received, by id."""
@@ -32,7 +33,7 @@ def register_preset(env_id: str, preset: Any) -> None:
     if not _is_preset(preset):
         expected = "a gpu_vecenv.train.Preset, or its place as 'module:NAME'"
         raise ParameterError(f"register_preset: expected for {env_id!r} {expected}, got {abbreviated(preset)}.")
-    if env_id in IDS:
+    if env_id in IDS or env_id in VARIANTS:
         raise ParameterError(f"register_preset: expected an id of another package, got {env_id!r}, which has a preset.")
     before = REGISTERED_PRESETS.setdefault(env_id, preset)
     if before != preset:

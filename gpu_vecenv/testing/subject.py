@@ -66,9 +66,9 @@ class Subject:
 
     def layout(self) -> Layout:
         """Return the memory layout of the env; its kernel is not compiled if the id is registered with its spec."""
-        spec = self.env if isinstance(self.env, EnvSpec) else _registered(self.env)
+        spec, params = (self.env, {}) if isinstance(self.env, EnvSpec) else _registered(self.env)
         if spec is not None:
-            return Layout(spec, spec.resolve(self.params))
+            return Layout(spec, spec.resolve({**params, **self.params}))
         env = self.make(num_worlds=1)
         env.close()
         return env.layout
@@ -113,14 +113,18 @@ def _imported(env_id: str) -> str:
     return name
 
 
-def _registered(env_id: str) -> EnvSpec | None:
-    """Return the spec that an id is registered with, by ``partial(GpuVectorEnv, SPEC)``; None if it is made in another way."""
-    named = gymnasium.spec(_imported(env_id)).vector_entry_point
+def _registered(env_id: str) -> tuple[EnvSpec | None, Mapping[str, Any]]:
+    """Return the spec and the parameters that an id is registered with.
+
+    The spec is that of ``partial(GpuVectorEnv, SPEC)``; None if the env is made in another way.
+    """
+    registered = gymnasium.spec(_imported(env_id))
+    named = registered.vector_entry_point
     entry: Any = load_env_creator(named) if isinstance(named, str) else named
     if not isinstance(entry, functools.partial) or entry.func is not GpuVectorEnv or entry.keywords:
-        return None
+        return None, registered.kwargs
     spec = entry.args[0] if len(entry.args) == 1 else None
-    return spec if isinstance(spec, EnvSpec) else None
+    return spec if isinstance(spec, EnvSpec) else None, registered.kwargs
 
 
 def random_actions(space: Any, rows: int, generator: np.random.Generator, beyond: bool = True) -> Any:

@@ -18,6 +18,7 @@ from gpu_vecenv.train.config.pqn import PQNConfig
 from gpu_vecenv.train.config.sac import SACConfig
 from gpu_vecenv.train.config.td3 import DDPGConfig, TD3Config
 from gpu_vecenv.train.errors import ConfigError
+from gpu_vecenv.variants import VARIANTS
 
 
 @dataclass(frozen=True)
@@ -246,6 +247,13 @@ PRESETS: dict[str, Preset] = {
         ppo=PPOConfig(num_steps=65, num_minibatches=4, learning_rate=5e-3, entropy_coef=0.0),
         network=NetworkConfig(hidden_sizes=(), memory="gru"),
     ),
+    # A delivery takes a few dozen right actions in a row, so random play seldom meets one, and rollouts and worlds are many.
+    "WarpRware-v2": Preset(
+        num_envs=512,
+        total_steps=20_000_000,
+        ppo=PPOConfig(num_steps=64, num_epochs=4, num_minibatches=4, learning_rate=1e-3, gamma=0.99, entropy_coef=0.01),
+        network=NetworkConfig((128, 128), "relu"),
+    ),
     # Many worlds and a large rate need few iterations, which is the shortest way on a GPU.
     "WarpCartPole-v1": Preset(
         num_envs=512,
@@ -364,7 +372,10 @@ def preset_of(env_id: str) -> Preset:
     name = env_id.rpartition(":")[2]
     registered = REGISTERED_PRESETS.get(name)
     if registered is None:
-        return PRESETS.get(name.rpartition("/")[2], Preset())
+        name = name.rpartition("/")[2]
+        if name in VARIANTS:  # has parameters of its own
+            return replace(PRESETS[VARIANTS[name].env_id], env_kwargs={})
+        return PRESETS.get(name, Preset())
     if isinstance(registered, Preset):
         return registered
     module, _, attribute = registered.partition(":")

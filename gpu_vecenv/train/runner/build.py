@@ -23,6 +23,7 @@ from gpu_vecenv.train.policies.contract import Policy
 from gpu_vecenv.train.run_folder.checkpoint import load_checkpoint, require_same_form
 from gpu_vecenv.train.run_folder.source import PolicySource
 from gpu_vecenv.train.runner.wrappers import through_wrappers
+from gpu_vecenv.variants import VARIANTS
 
 if TYPE_CHECKING:
     from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
@@ -134,7 +135,7 @@ def make_wrapped(env_id: str, env_kwargs: Mapping[str, Any], options: Mapping[st
     except ModuleNotFoundError as error:
         raise ConfigError(f"{_unknown(env_id)} {error}") from error
     except (gymnasium.error.Error, TypeError) as error:
-        if name in IDS:
+        if name in IDS or name in VARIANTS:
             raise
         # Gymnasium's own envs raise a TypeError for the options of this package.
         raise ConfigError(_unknown(env_id)) from error
@@ -148,7 +149,7 @@ def _unknown(env_id: str) -> str:
     """Return the error text for an id that is no env of this package, with the closest id."""
     text = f"env_id: expected one of {', '.join(IDS)}, or an env built like them, got {env_id!r}."
     module, _, name = env_id.rpartition(":")
-    close = difflib.get_close_matches(name, IDS, n=1, cutoff=0.7)
+    close = difflib.get_close_matches(name, [*IDS, *VARIANTS], n=1, cutoff=0.7)
     text += f" Did you mean {close[0]!r}?" if close else ""
     if name and not module and name not in gymnasium.registry:
         text += f" An env of another package is named with the module that registers it, MODULE:{name}, such as harvest:{name}."
