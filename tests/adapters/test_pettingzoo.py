@@ -42,6 +42,7 @@ ENVS = {
     "mountain car": ("WarpMountainCar-v0", {"max_episode_steps": 30}),
     "continuous mountain car": ("WarpMountainCarContinuous-v0", {"max_episode_steps": 30}),
     "pendulum": ("WarpPendulum-v1", {"max_episode_steps": 30}),
+    "robot warehouse": ("WarpRware-v2", {"max_steps": 15}),
     "recall": ("WarpRecall-v0", {"delay": 14}),
     "catalysis": ("WarpCatalysis-v0", {"episode_length": 30}),
     "catalysis, two atoms": ("WarpCatalysis-v0", {"configuration": "two_atom_diffusion", "episode_length": 30}),

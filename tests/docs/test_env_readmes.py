@@ -74,6 +74,8 @@ TAG = {"num_taggers": 2, "num_runners": 5}
 CASES = [
     *map(Case, ("cartpole", "acrobot", "mountain_car", "mountain_car_continuous", "pendulum")),
     Case("recall", {}, {"K": 4}),
+    Case("rware", {}, {"F": 63}),
+    Case("rware", {"msg_bits": 2}, {"F": 81, "B": 2}, action=1),
     Case("tag", {}, {"w": 10, "skill": 1, "n": 20, "m": 20}),
     Case("tag", {**TAG, "use_full_observation": True, "skill_level_runner": 1.5, "num_turn_levels": 3},
          {"w": 6, "skill": 1.5, "n": 20, "m": 3}),
@@ -119,7 +121,7 @@ def test_every_contract_has_the_same_sections(readme):
     text = readme.read_text()
     *common, last = sections(text)
     assert common == SECTIONS
-    last_sections = ("Gymnasium", "WarpDrive", "the AI-Economist", "the authors' class", "bsuite")
+    last_sections = ("Gymnasium", "WarpDrive", "the AI-Economist", "the authors' class", "bsuite", "rware")
     assert last in [f"Differences from {other}" for other in last_sections]
     assert [name for name, _ in tables(text)[0]] == SUMMARY
     assert all(body.strip() for body in sections(text).values())

@@ -21,6 +21,8 @@ CASES = {
     "catalysis, two atoms": ("WarpCatalysis-v0", 30, {"num_envs": 3, "configuration": "check_two_atom_c", "episode_length": 12}),
     "recall": ("WarpRecall-v0", 30, {"num_envs": 35, "delay": 6}),
     "recall, next step": ("WarpRecall-v0", 30, {"num_envs": 3, "num_cues": 7, "delay": 2, "autoreset_mode": "next_step"}),
+    "robot warehouse": ("WarpRware-v2", 30, {"num_envs": 7, "n_agents": 9, "msg_bits": 1, "max_steps": 12}),
+    "robot warehouse, collisions": ("WarpRware-v2", 30, {"num_envs": 3, "n_agents": 30, "collision": "end"}),
     "small": ("WarpTag-v0", 20, {"num_envs": 3, **SMALL}),
     "agents view": ("WarpTag-v0", 20, {"num_worlds": 3, "view": "agents", **SMALL}),
     "next step": ("WarpTag-v0", 20, {"num_envs": 3, "autoreset_mode": "next_step", **SMALL}),
