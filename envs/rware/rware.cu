@@ -1,5 +1,5 @@
-// Robot warehouse: one team a world. Robots move all at once, chains and rings of them together; a robot brings a requested shelf to a
-// goal. Rules: README.md in this folder.
+// Robot warehouse: one team a world. Robots move all at once, chains and rings of them together; a robot brings a requested shelf
+// to a goal. Rules: README.md in this folder.
 #include "world.h"
 
 enum { FORWARD = 1, TURN_LEFT, TURN_RIGHT, TOGGLE };
@@ -97,8 +97,8 @@ GV_FN void env_reset(GvWorld& w) {
 
 // ---- moves --------------------------------------------------------------------------------------------------------------------
 
-// The cell that a robot asks for. A loaded robot does not ask for that of a standing shelf; if collisions end the episode, nor for
-// that of a carried one.
+// The cell that a robot asks for. A loaded robot does not ask for that of a standing shelf; if collisions end the episode, nor
+// for that of a carried one.
 GV_INLINE int asked_cell(const GvWorld& w, const GvAgent& me, int action) {
     const int here = cell_of(w, me), before = action == FORWARD ? cell_before(w, me) : here;
     const int shelf = w.scratch.grid[w.params.rows * w.params.cols + before];
@@ -149,7 +149,8 @@ GV_INLINE bool is_first(const GvWorld& w, int i) {
     return true;
 }
 
-// True if a robot enters the cell it asks for: it is part of a ring of more than two robots, or of the first chain to a free cell.
+// True if a robot enters the cell it asks for: it is part of a ring of more than two robots, or of the first chain to a free
+// cell.
 GV_FN bool moves(const GvWorld& w, int i) {
     bool first = true;
     int at = i;
@@ -164,8 +165,8 @@ GV_FN bool moves(const GvWorld& w, int i) {
     return false;  // it follows a ring
 }
 
-// Jumanji's rule: robots move one after the other, by number. Two robots collide in one cell, and a robot that enters a cell before a
-// robot of higher number leaves it collides with that one.
+// Jumanji's rule: robots move one after the other, by number. Two robots collide in one cell, and a robot that enters a cell
+// before a robot of higher number leaves it collides with that one.
 GV_FN bool collides(const GvWorld& w, int i) {
     const auto& s = w.scratch;
     for (int j = 0; j < w.agents.count(); ++j) {
@@ -254,8 +255,8 @@ GV_FN void env_step(GvWorld& w) {
     }
 }
 
-// A robot observes itself, then the cells in sight, row by row: a robot, its direction and message, a shelf, and its request. A cell
-// without a robot has direction 0, as in rware.
+// A robot observes itself, then the cells in sight, row by row: a robot, its direction and message, a shelf, and its request. A
+// cell without a robot has direction 0, as in rware.
 GV_FN void env_observe(GvWorld& w) {
     const int range = w.sizes.sensor_range, side = 2 * range + 1, bits = w.sizes.msg_bits;
     const int rows = w.params.rows, cols = w.params.cols;

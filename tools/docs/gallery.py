@@ -39,6 +39,10 @@ GRID_TAG = TrainConfig("WarpGridTag-v0", total_steps=1_500_000, env_kwargs={"gri
 """On a board of this size players meet often, so that policies learn within a minute."""
 
 
+RWARE = TrainConfig("WarpRware-tiny-2ag-easy-v2", total_steps=3_000_000)
+"""With two requests for each robot, policies learn within ten minutes."""
+
+
 @dataclass(frozen=True)
 class Preview:
     """Settings of one preview.
@@ -71,6 +75,7 @@ PREVIEWS = {
     "catalysis": Preview(TrainConfig("WarpCatalysis-v0"), fps=12, frames=66, scale=0.54, quality=None),
     "rice": Preview(TrainConfig("WarpRice-v0"), fps=4, scale=0.57, quality=None),
     "recall": Preview(TrainConfig("WarpRecall-v0"), fps=12, frames=66, seed=3, quality=None),
+    "rware": Preview(RWARE, fps=20, quality=None),
     "cartpole": Preview(TrainConfig("WarpCartPole-v1"), fps=25, every=2),
     "acrobot": Preview(TrainConfig("WarpAcrobot-v1"), fps=15, frames=80),
     "mountain_car": Preview(TrainConfig("WarpMountainCar-v0"), fps=13, frames=63, every=2),

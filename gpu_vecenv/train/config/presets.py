@@ -247,12 +247,12 @@ PRESETS: dict[str, Preset] = {
         ppo=PPOConfig(num_steps=65, num_minibatches=4, learning_rate=5e-3, entropy_coef=0.0),
         network=NetworkConfig(hidden_sizes=(), memory="gru"),
     ),
-    # A delivery takes a few dozen right actions in a row, so random play seldom meets one, and rollouts and worlds are many.
+    # A delivery takes a few dozen right actions in a row, which random play seldom takes, so a rollout has many steps.
     "WarpRware-v2": Preset(
-        num_envs=512,
-        total_steps=20_000_000,
-        ppo=PPOConfig(num_steps=64, num_epochs=4, num_minibatches=4, learning_rate=1e-3, gamma=0.99, entropy_coef=0.01),
-        network=NetworkConfig((128, 128), "relu"),
+        num_envs=128,
+        total_steps=5_000_000,
+        ppo=PPOConfig(num_steps=64, learning_rate=1e-3),
+        network=NetworkConfig(activation="relu"),
     ),
     # Many worlds and a large rate need few iterations, which is the shortest way on a GPU.
     "WarpCartPole-v1": Preset(
