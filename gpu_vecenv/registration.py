@@ -31,6 +31,7 @@ IDS: dict[str, dict[str, Any]] = {
     "WarpRice-v0": _vector("rice"),
     "WarpRecall-v0": _vector("recall"),
     "WarpForaging-v3": _vector("foraging"),
+    "WarpRware-v2": _vector("rware"),
     "WarpCartPole-v1": _single("cartpole", 500, 475.0),
     "WarpAcrobot-v1": _single("acrobot", 500, -100.0),
     "WarpMountainCar-v0": _single("mountain_car", 200, -110.0),

@@ -34,5 +34,20 @@ def _foraging() -> Iterator[tuple[str, Variant]]:
         yield name, Variant("WarpForaging-v3", params)
 
 
-VARIANTS: dict[str, Variant] = dict(_foraging())
+def _rware() -> Iterator[tuple[str, Variant]]:
+    """Yield the ids that rware 2.0.0 registers for flat observations, with "Warp" in front, and their arguments."""
+    sizes = {"tiny": (1, 3), "small": (2, 3), "medium": (2, 5), "large": (3, 5)}
+    requests = {"-easy": 2.0, "": 1.0, "-hard": 0.5}
+    for size, difficulty, agents in product(sizes, requests, range(1, 20)):
+        rows, columns = sizes[size]
+        params = {
+            "shelf_rows": rows,
+            "shelf_columns": columns,
+            "n_agents": agents,
+            "request_queue_size": int(agents * requests[difficulty]),
+        }
+        yield f"WarpRware-{size}-{agents}ag{difficulty}-v2", Variant("WarpRware-v2", params)
+
+
+VARIANTS: dict[str, Variant] = {**dict(_foraging()), **dict(_rware())}
 """Every variant by its id."""

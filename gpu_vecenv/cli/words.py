@@ -74,7 +74,7 @@ def _params(words: Sequence[str]) -> list[str]:
     """Return the names of the parameters of the env that the words name, or of all bundled envs without one."""
     import importlib
 
-    words = [VARIANTS[word].env_id if word in VARIANTS else word for word in words]
-    named = [word for word in words if word in IDS] or list(IDS)
+    named = [VARIANTS[word].env_id if word in VARIANTS else word for word in words]
+    named = [name for name in named if name in IDS] or list(IDS)
     modules = [IDS[name]["entry_point"].partition(":")[0] for name in named]
     return [param.name for module in modules for param in importlib.import_module(f"{module}.spec").SPEC.params]

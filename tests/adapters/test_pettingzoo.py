@@ -42,6 +42,7 @@ ENVS = {
     "mountain car": ("WarpMountainCar-v0", {"max_episode_steps": 30}),
     "continuous mountain car": ("WarpMountainCarContinuous-v0", {"max_episode_steps": 30}),
     "pendulum": ("WarpPendulum-v1", {"max_episode_steps": 30}),
+    "robot warehouse": ("WarpRware-v2", {"max_steps": 15}),
     "recall": ("WarpRecall-v0", {"delay": 14}),
     "foraging": ("WarpForaging-8x8-3p-2f-v3", {"max_episode_steps": 20}),
     "catalysis": ("WarpCatalysis-v0", {"episode_length": 30}),

@@ -38,6 +38,8 @@ def length(name, steps):
     """Parameters of a registered env whose episodes have at most this many steps."""
     if name == "WarpRecall-v0":
         return {"delay": steps - 1}
+    if name == "WarpRware-v2":
+        return {"max_steps": steps}
     return {"max_episode_steps" if name in (*SINGLES, "WarpForaging-v3") else "episode_length": steps}
 
 

@@ -193,7 +193,8 @@ TABLES = {
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("name", [name for name in ALIKE if name != "WarpRecall-v0"])  # whose episodes end by their rules
+# Recall's episodes end by their rules, and robots are rarely paid.
+@pytest.mark.parametrize("name", [name for name in ALIKE if name not in ("WarpRecall-v0", "WarpRware-v2")])
 def test_steps_around_the_end_of_episodes_match_the_tables(name, mode):
     params = length(name, 3)
     if name == "WarpTag-v0":

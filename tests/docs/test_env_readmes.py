@@ -76,6 +76,8 @@ CASES = [
     Case("recall", {}, {"K": 4}),
     Case("foraging", {}, {"R": 7, "C": 7, "L": 4}),
     Case("foraging", {"rows": 5, "max_food_level": 3, "observe_agent_levels": False}, {"R": 4, "C": 7, "L": 3}, (1,)),
+    Case("rware", {}, {"F": 63}),
+    Case("rware", {"msg_bits": 2}, {"F": 81, "B": 2}, action=1),
     Case("tag", {}, {"w": 10, "skill": 1, "n": 20, "m": 20}),
     Case("tag", {**TAG, "use_full_observation": True, "skill_level_runner": 1.5, "num_turn_levels": 3},
          {"w": 6, "skill": 1.5, "n": 20, "m": 3}),
@@ -121,7 +123,7 @@ def test_every_contract_has_the_same_sections(readme):
     text = readme.read_text()
     *common, last = sections(text)
     assert common == SECTIONS
-    last_sections = ("Gymnasium", "WarpDrive", "the AI-Economist", "the authors' class", "bsuite", "lbforaging")
+    last_sections = ("Gymnasium", "WarpDrive", "the AI-Economist", "the authors' class", "bsuite", "lbforaging", "rware")
     assert last in [f"Differences from {other}" for other in last_sections]
     assert [name for name, _ in tables(text)[0]] == SUMMARY
     assert all(body.strip() for body in sections(text).values())

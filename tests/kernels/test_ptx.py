@@ -28,6 +28,7 @@ SHAPES = {
     "WarpRice-v0": [{}, {"negotiation_on": True, "observe": "whole"}],
     **{name: [{}] for name in IDS if name not in ("WarpTag-v0", "WarpGridTag-v0", "WarpRice-v0")},
     "WarpRecall-v0": [{}, {"num_cues": 63}],
+    "WarpRware-v2": [{}, {"n_agents": 1}, {"n_agents": 40, "msg_bits": 3, "shelf_rows": 9, "shelf_columns": 9}],
     "WarpCartPole-v1": [{}, {"observe_velocity": False}],
     "WarpPendulum-v1": [{}, {"observe_velocity": False}],
     "Town-v0": [{}, {"num_citizens": 1}, {"num_citizens": 1000}],

@@ -84,6 +84,17 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
         "WarpRice-v0", {"num_envs": 3, "negotiation_on": True, "observe": "whole", "num_discrete_action_levels": 100,
                         "full_rates": True},
     ),
+    "robot warehouse": ("WarpRware-v2", {"num_envs": 24, "n_agents": 6, "request_queue_size": 12, "max_steps": 90}),
+    "robot warehouse, messages, two stages": (
+        "WarpRware-v2",
+        {"num_envs": 8, "n_agents": 40, "msg_bits": 2, "sensor_range": 2, "request_queue_size": 3, "reward_type": "two_stage",
+         "normalised_coordinates": True, "max_inactivity_steps": 70, "max_steps": 120},
+    ),
+    "robot warehouse, collisions end episodes": (
+        "WarpRware-v2",
+        {"num_envs": 40, "n_agents": 3, "request_queue_size": 5, "collision": "end", "reward_type": "global",
+         "layout": "....g\n.xx..\n.xx.x\n.xx.x\ng...."},
+    ),
     "town": ("Town-v0", {"num_envs": 24, "max_episode_steps": 30}),
     "town, one citizen": ("Town-v0", {"num_envs": 40, "num_citizens": 1, "rich": 1.6, "max_episode_steps": 25}),
     "town, more citizens than lanes": ("Town-v0", {"num_envs": 5, "num_citizens": 40, "rich": 90.0, "max_episode_steps": 30}),

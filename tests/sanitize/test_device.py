@@ -28,6 +28,8 @@ CASES = {
     "one lane a world": ("WarpCartPole-v1", "12", "num_envs=70", "max_episode_steps=5"),
     "one lane a world, blocks of several warps": ("WarpCartPole-v1", "12", "num_envs=70", "max_episode_steps=5"),
     "features and choices of a parameter": ("WarpRecall-v0", "12", "num_envs=70", "num_cues=7", "delay=3"),
+    "robots, two lanes a world": ("WarpRware-v2", "12", "num_envs=70", "max_steps=5"),
+    "robots with messages": ("WarpRware-v2", "12", "num_envs=9", "n_agents=40", "msg_bits=2", "collision='end'"),
     "a landscape": ("WarpCatalysis-v0", "12", "num_envs=70", "configuration='diffusion2d_relaxed'", "episode_length=5"),
     "a landscape of two atoms": ("WarpCatalysis-v0", "12", "num_envs=70", "configuration='check_two_atom_c'", "episode_length=5"),
     "players and food": ("WarpForaging-5x5-3p-4f-v3", "12", "num_envs=37", "max_episode_steps=5"),

@@ -25,6 +25,8 @@ CASES = {
     "foraging, a board that is not square": (
         "WarpForaging-v3", 20, {"num_envs": 3, "players": 5, "rows": 4, "cols": 7, "max_num_food": 9, "sight": 1}
     ),
+    "robot warehouse": ("WarpRware-v2", 30, {"num_envs": 7, "n_agents": 9, "msg_bits": 1, "max_steps": 12}),
+    "robot warehouse, collisions": ("WarpRware-v2", 30, {"num_envs": 3, "n_agents": 30, "collision": "end"}),
     "small": ("WarpTag-v0", 20, {"num_envs": 3, **SMALL}),
     "agents view": ("WarpTag-v0", 20, {"num_worlds": 3, "view": "agents", **SMALL}),
     "next step": ("WarpTag-v0", 20, {"num_envs": 3, "autoreset_mode": "next_step", **SMALL}),

@@ -41,6 +41,10 @@ GRID_TAG = TrainConfig("WarpGridTag-v0", total_steps=1_500_000, env_kwargs={"gri
 FORAGING = TrainConfig("WarpForaging-8x8-2p-2f-coop-v3")
 
 
+RWARE = TrainConfig("WarpRware-tiny-2ag-easy-v2", total_steps=3_000_000)
+"""With two requests for each robot, policies learn within ten minutes."""
+
+
 @dataclass(frozen=True)
 class Preview:
     """Settings of one preview.
@@ -74,6 +78,7 @@ PREVIEWS = {
     "rice": Preview(TrainConfig("WarpRice-v0"), fps=4, scale=0.57, quality=None),
     "recall": Preview(TrainConfig("WarpRecall-v0"), fps=12, frames=66, seed=3, quality=None),
     "foraging": Preview(FORAGING, fps=8, frames=36, seed=1, quality=None),
+    "rware": Preview(RWARE, fps=20, quality=None),
     "cartpole": Preview(TrainConfig("WarpCartPole-v1"), fps=25, every=2),
     "acrobot": Preview(TrainConfig("WarpAcrobot-v1"), fps=15, frames=80),
     "mountain_car": Preview(TrainConfig("WarpMountainCar-v0"), fps=13, frames=63, every=2),

@@ -253,6 +253,13 @@ PRESETS: dict[str, Preset] = {
         total_steps=1_000_000,
         ppo=PPOConfig(num_minibatches=16, learning_rate=2e-3, entropy_coef_final=0.0),
     ),
+    # A delivery takes a few dozen right actions in a row, which random play seldom takes, so a rollout has many steps.
+    "WarpRware-v2": Preset(
+        num_envs=128,
+        total_steps=5_000_000,
+        ppo=PPOConfig(num_steps=64, learning_rate=1e-3),
+        network=NetworkConfig(activation="relu"),
+    ),
     # Many worlds and a large rate need few iterations, which is the shortest way on a GPU.
     "WarpCartPole-v1": Preset(
         num_envs=512,
@@ -372,7 +379,9 @@ def preset_of(env_id: str) -> Preset:
     registered = REGISTERED_PRESETS.get(name)
     if registered is None:
         name = name.rpartition("/")[2]
-        return PRESETS.get(VARIANTS[name].env_id if name in VARIANTS else name, Preset())
+        if name in VARIANTS:  # has parameters of its own
+            return replace(PRESETS[VARIANTS[name].env_id], env_kwargs={})
+        return PRESETS.get(name, Preset())
     if isinstance(registered, Preset):
         return registered
     module, _, attribute = registered.partition(":")

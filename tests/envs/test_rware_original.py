@@ -1,0 +1,79 @@
+"""The robot warehouse beside the package ``rware``: single steps from many states, and a policy that acts there.
+
+They need ``pip install rware==2.0.0``. The variable RWARE_STATES sets the states of a configuration.
+"""
+
+import os
+
+import gymnasium
+import numpy as np
+import pytest
+
+import gpu_vecenv  # noqa: F401
+from gpu_vecenv.envs.rware.floor import floor_of
+from gpu_vecenv.envs.rware.spec import SPEC
+from gpu_vecenv.train import Run, TrainConfig, Trainer
+from tests.envs.rware_original import CONFIGURATIONS, KEYS, Original, random_actions, states_of
+
+pytestmark = pytest.mark.slow
+
+STATES = int(os.environ.get("RWARE_STATES", "10000"))
+
+NAMES = ("observations before", "observations", "rewards", "ends", *KEYS)
+
+
+@pytest.mark.parametrize("params", CONFIGURATIONS.values(), ids=CONFIGURATIONS)
+def test_a_step_from_each_state_is_the_originals(params):
+    pytest.importorskip("rware")
+    params, generator = SPEC.resolve(params), np.random.default_rng(0)
+    original, robots, bits = Original(params), params["n_agents"], params["msg_bits"]
+    states = states_of(original, floor_of(params), params, STATES, generator)
+    actions = random_actions(generator, STATES, robots, bits)
+    env = gymnasium.make_vec(
+        "WarpRware-v2", num_envs=STATES, device="cpu", array="numpy", autoreset_mode="disabled", **params
+    ).unwrapped
+    env.reset(seed=1)
+    env.set_state({name: array.astype(env.get_state(name)[name].dtype) for name, array in states.items()})
+    before = env.observe().reshape(STATES, robots, -1)  # one robot has no axis of robots
+    obs, rewards, terminated, truncated, info = env.step(actions if robots > 1 else actions[:, 0])
+    after = env.get_state()
+    results, ties, deliveries = [], 0, 0
+    for i in range(STATES):
+        original.set_state({name: array[i] for name, array in states.items()})
+        seen = original.observe()
+        *step, met = original.step(actions[i], {name: array[i] for name, array in after.items()})
+        results.append([seen, *step, *original.get_state().values()])
+        ties, deliveries = ties + met, deliveries + original.env.request_queue.replaced
+    shown = [obs.reshape(before.shape), info.get("agent_reward", rewards).reshape(STATES, robots), terminated | truncated]
+    expected = [np.stack(column) for column in zip(*results, strict=True)]
+    for name, ours, theirs in zip(NAMES, [before, *shown, *(after[name] for name in KEYS)], expected, strict=True):
+        np.testing.assert_array_equal(ours, theirs, err_msg=name)
+    assert (deliveries > 0) == (params["request_queue_size"] > 0)
+    print(f"{STATES} states: {deliveries} deliveries, {ties} ties of chains, {terminated.sum() + truncated.sum()} ends")
+    env.close()
+
+
+def test_a_policy_trained_here_delivers_in_the_original(tmp_path):
+    """After 800,000 steps a policy brings several times as many shelves as random play, in both."""
+    gym_ids = pytest.importorskip("rware") and gymnasium.registry
+    config = TrainConfig("WarpRware-tiny-2ag-easy-v2", total_steps=800_000, device="cpu", out=str(tmp_path / "run"))
+    Trainer(config, quiet=True).train()
+    run = Run(tmp_path / "run")
+    policy, original = run.policy("agent"), gymnasium.make(gym_ids["rware-tiny-2ag-easy-v2"]).unwrapped
+    generator = np.random.default_rng(0)
+
+    def mean_return(choose, episodes):
+        total = 0.0
+        for episode in range(episodes):
+            obs, done = original.reset(seed=episode)[0], False
+            while not done:
+                obs, rewards, done, *_ = original.step(choose(np.stack(obs)))
+                total += sum(rewards)
+        return total / episodes / 2
+
+    trained = mean_return(lambda obs: policy.act(obs)[0].tolist(), 20)
+    random = mean_return(lambda obs: generator.integers(0, 5, 2).tolist(), 20)
+    here = run.evaluate(64).mean_return["agent"]
+    print(f"deliveries of a robot: {trained:.2f} in the original, {here:.2f} here, {random:.2f} at random")
+    assert trained > 5 * random + 1
+    assert abs(trained - here) < 0.35 * here
