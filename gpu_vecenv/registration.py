@@ -27,13 +27,22 @@ IDS: dict[str, dict[str, Any]] = {
     "WarpCatalysis-v0": _vector("catalysis"),
     "WarpRice-v0": _vector("rice"),
     "WarpRecall-v0": _vector("recall"),
+    "WarpSimple-v3": _vector("simple"),
+    "WarpSimpleSpread-v3": _vector("simple_spread"),
+    "WarpSimpleTag-v3": _vector("simple_tag"),
+    "WarpSimpleReference-v3": _vector("simple_reference"),
+    "WarpSimpleSpeakerListener-v4": _vector("simple_speaker_listener"),
+    "WarpSimpleAdversary-v3": _vector("simple_adversary"),
+    "WarpSimplePush-v3": _vector("simple_push"),
+    "WarpSimpleCrypto-v3": _vector("simple_crypto"),
+    "WarpSimpleWorldComm-v3": _vector("simple_world_comm"),
     "WarpCartPole-v1": _single("cartpole", 500, 475.0),
     "WarpAcrobot-v1": _single("acrobot", 500, -100.0),
     "WarpMountainCar-v0": _single("mountain_car", 200, -110.0),
     "WarpMountainCarContinuous-v0": _single("mountain_car_continuous", 999, 90.0),
     "WarpPendulum-v1": _single("pendulum", 200, None),
 }
-"""Every id with its arguments. Tag, grid Tag, COVID-19 and RICE have several agents, so they are vector envs only."""
+"""Every id with its arguments. Envs of several agents are vector envs only."""
 
 
 def register_envs() -> None:
