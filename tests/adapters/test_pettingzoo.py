@@ -43,6 +43,7 @@ ENVS = {
     "continuous mountain car": ("WarpMountainCarContinuous-v0", {"max_episode_steps": 30}),
     "pendulum": ("WarpPendulum-v1", {"max_episode_steps": 30}),
     "recall": ("WarpRecall-v0", {"delay": 14}),
+    "spread": ("WarpSimpleSpread-v3", {"max_cycles": 15}),
     "catalysis": ("WarpCatalysis-v0", {"episode_length": 30}),
     "catalysis, two atoms": ("WarpCatalysis-v0", {"configuration": "two_atom_diffusion", "episode_length": 30}),
 }

@@ -19,6 +19,7 @@ SHORT = {
     "WarpGridTag-v0": {"num_taggers": 3, "grid_length": 9, "episode_length": 7},
     "WarpCatalysis-v0": {"episode_length": 7},
     "WarpRecall-v0": {"delay": 6},
+    "WarpSimpleSpread-v3": {"max_cycles": 7},
 }
 POOL_PURPOSE = 0xFFFF << 16  # last word of the counter of a draw from the pool; other draws have purpose << 16 | agent there
 

@@ -13,6 +13,7 @@ from gpu_vecenv.registration import IDS
 from gpu_vecenv.spec.fields import Scratch
 from gpu_vecenv.spec.layout import MAX_SCRATCH, MODULES, Layout
 from gpu_vecenv.testing.nvrtc import ARCHITECTURES, compile_ptx, inexact_instructions
+from tests.ids import marked
 
 SHAPES = {
     "WarpTag-v0": [
@@ -26,6 +27,9 @@ SHAPES = {
     "WarpGridTag-v0": [{}, {"num_taggers": 1, "use_full_observation": False}, {"num_taggers": 4095}],
     "WarpRice-v0": [{}, {"negotiation_on": True, "observe": "whole"}],
     **{name: [{}] for name in IDS if name not in ("WarpTag-v0", "WarpGridTag-v0", "WarpRice-v0")},
+    "WarpSimpleSpread-v3": [{}, {"num_landmarks": 100, "num_agent_neighbors": 7, "continuous_actions": True}],
+    "WarpSimpleTag-v3": [{}, {"num_good": 3, "num_agent_neighbors": 2, "continuous_actions": True}],
+    "WarpSimpleWorldComm-v3": [{}, {"num_good": 20, "num_forests": 0}],
     "WarpRecall-v0": [{}, {"num_cues": 63}],
     "WarpCartPole-v1": [{}, {"observe_velocity": False}],
     "WarpPendulum-v1": [{}, {"observe_velocity": False}],
@@ -51,10 +55,10 @@ def spec_of(name):
 
 
 CASES = [
-    pytest.param(name, params, marks=pytest.mark.slow if params != shapes[0] else ())
+    pytest.param(name, params, marks=pytest.mark.slow if params != shapes[0] or marked(name) != name else ())
     for name, shapes in SHAPES.items() for params in shapes
 ]  # fmt: skip
-"""The first shape of each env is fast; the others, which take a minute in all, run in a step of ``.ci/run``."""
+"""The first shape of most envs is fast; the others, which take a minute in all, run in a step of ``.ci/run``."""
 
 
 MODULES_OF_CASES = [

@@ -11,7 +11,7 @@ from gpu_vecenv.backend import cpu
 from gpu_vecenv.backend.compiler import LEVELS, cpu_level
 from gpu_vecenv.backend.cpu import CpuBackend
 from gpu_vecenv.testing.builds import clang
-from tests.parity.trajectory import CASES, RECORD, trajectory_hash
+from tests.parity.trajectory import CASES, EACH, RECORD, trajectory_hash
 
 
 @functools.cache
@@ -20,7 +20,7 @@ def reference(case):
     return trajectory_hash(case, backend=functools.partial(CpuBackend, threads=1))
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", EACH)
 def test_the_bits_are_the_recorded_ones(case):
     """A change of structure keeps the bits. CONTRIBUTING.md says how to record new ones."""
     assert reference(case) == json.loads(RECORD.read_text())[case]
@@ -31,7 +31,7 @@ WITH_CLANG = ("cartpole", "tag, small worlds", "rice")
 
 
 @pytest.mark.slow  # tests/package/test_install.py compares the kernels of a wheel, for all instruction sets
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", EACH)
 def test_the_plain_instruction_set_gives_the_same_bits(case, builds):
     assert trajectory_hash(case, backend=builds.backend(level=LEVELS[-1])) == reference(case)
 
@@ -42,7 +42,7 @@ def test_clang_gives_the_same_bits(case, builds):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", EACH)
 def test_an_unoptimised_build_gives_the_same_bits(case, builds):
     assert trajectory_hash(case, backend=builds.backend("-O0")) == reference(case)
 
@@ -82,14 +82,14 @@ def assert_same_bits_with(team, case, builds, at_once=0):
 
 
 @pytest.mark.parametrize("team", [pytest.param(team, marks=() if team == FAST_TEAM else pytest.mark.slow) for team in TEAMS])
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", EACH)
 def test_teams_of_threads_give_the_same_bits(case, team, builds):
     """A team has as many OS threads as it may have lanes on a GPU."""
     assert_same_bits_with(team, case, builds)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", EACH)
 def test_teams_of_threads_give_the_same_bits_in_rollouts(case, builds):
     assert_same_bits_with(FAST_TEAM, case, builds, at_once=25)
 
@@ -127,12 +127,12 @@ def test_sizes_as_constants_give_the_same_bits(case, builds):
     assert trajectory_hash(case, backend=backend, at_once=50) == reference(case)
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", EACH)
 def test_rollouts_give_the_same_bits(case):
     assert trajectory_hash(case, at_once=50) == reference(case)
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", EACH)
 def test_two_threads_give_the_same_bits(case, monkeypatch):
     monkeypatch.setattr(cpu, "MIN_AGENTS_PER_THREAD", 1)
     assert trajectory_hash(case, backend=functools.partial(CpuBackend, threads=2)) == reference(case)
@@ -147,7 +147,7 @@ def test_contraction_changes_the_hash(builds):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("block", [32, 64, 128, 256])
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", EACH)
 def test_a_gpu_gives_the_same_bits(case, block, monkeypatch):
     monkeypatch.setenv("GPU_VECENV_BLOCK_SIZE", str(block))
     assert trajectory_hash(case, device="cuda:0") == reference(case)
@@ -155,7 +155,7 @@ def test_a_gpu_gives_the_same_bits(case, block, monkeypatch):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("block", [32, 128])
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", EACH)
 def test_rollouts_on_a_gpu_give_the_same_bits(case, block, monkeypatch):
     monkeypatch.setenv("GPU_VECENV_BLOCK_SIZE", str(block))
     assert trajectory_hash(case, device="cuda:0", at_once=125) == reference(case)
