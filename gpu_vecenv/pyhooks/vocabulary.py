@@ -95,8 +95,8 @@ class Vocabulary:
         if len(roles) > 1 and not (self.spec.has_role_arrays and group in self.roles):
             return ()
         role = next((role for role in roles if role.name == group), roles[0])
-        shared = [other for other in roles if other.count == role.count]
-        return () if len(shared) > 1 or role.count == 1 else (role.count,)
+        shared = [other for other in roles if other.number == role.number]
+        return () if len(shared) > 1 or role.number == 1 else (role.number,)
 
     def numbered(self, group: str) -> bool:
         """Return True if agents of this range have a number in their role."""

@@ -166,8 +166,8 @@ def _check_roles(spec: EnvSpec) -> None:
         if isinstance(role.count, str):
             expected = f"the name of an int32 parameter that all worlds share ({_listed(counts)}), or an integer"
             require_part(role.count in counts, f"{where}: count", expected, role.count)
-        else:
-            require_part(_is_whole(role.count), f"{where}: count", "an integer or the name of a parameter", role.count)
+        elif not callable(role.count):
+            require_part(_is_whole(role.count), f"{where}: count", "an integer, a parameter or a function", role.count)
             whole_in(f"{where}: count", role.count, 0, MAX_NUMBERS)
         for name in ("observation", "action", "shared"):
             _require_function(f"{where}: {name}", getattr(role, name), or_none=True)

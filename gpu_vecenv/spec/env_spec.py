@@ -13,7 +13,7 @@ from typing import Any
 from gymnasium.spaces import Box, Space
 
 from gpu_vecenv.errors import UnknownParameterError
-from gpu_vecenv.spec.computed import called
+from gpu_vecenv.spec.computed import MAX_NUMBERS, called, whole_in
 from gpu_vecenv.spec.declared import PARTS, check_declarations
 from gpu_vecenv.spec.fields import Constant, Field, Metric, ResetOption, Scratch, Table, Workspace
 from gpu_vecenv.spec.params import Param, Params, convert, require_one_length
@@ -178,7 +178,14 @@ class EnvSpec:
 
     def role_counts(self, params: Params) -> dict[str, int]:
         """Return the number of agents of each role in a world, in the order of the roles."""
-        return {role.name: params[role.count] if isinstance(role.count, str) else int(role.count) for role in self.roles}
+        counts = {}
+        for role in self.roles:
+            if callable(role.count):
+                where = f"{self.name}: role {role.name!r}: count"
+                counts[role.name] = whole_in(where, called(where, role.count, params), 0, MAX_NUMBERS)
+            else:
+                counts[role.name] = params[role.count] if isinstance(role.count, str) else int(role.count)
+        return counts
 
 
 def require_spec(value: Any) -> EnvSpec:

@@ -39,7 +39,8 @@ def size_names(spec: EnvSpec) -> tuple[str, ...]:
     """Return the names of sizes, for each of which kernels have a function ``gv_NAME(a)``."""
     of_groups = [f"{role.prefix}{name}" for role in spec.groups for name in group_sizes(role)]
     axes = [name for field in spec.state for name in field.axes]
-    return ("num_agents", *of_groups, *spec.sizes, *axes)
+    counts = [str(role.number) for role in spec.roles if callable(role.count)]
+    return ("num_agents", *of_groups, *spec.sizes, *axes, *counts)
 
 
 def _struct(spec: EnvSpec) -> list[str]:
@@ -51,7 +52,7 @@ def _struct(spec: EnvSpec) -> list[str]:
 
 def _lists(spec: EnvSpec) -> list[str]:
     """Lines of macros: lists of fields, names, parameters, roles and metrics, and sizes of single-agent worlds."""
-    counts = [_count(spec, role.count) for role in spec.roles]
+    counts = [_count(spec, role.number) for role in spec.roles]
     firsts = [" + ".join(counts[:number]) or "0" for number in range(len(counts))]  # agents of the roles before
     roles = dict(zip([role.name for role in spec.roles], zip(counts, firsts, strict=True), strict=True))
     *leading, last = roles
@@ -100,7 +101,7 @@ def _lists(spec: EnvSpec) -> list[str]:
 
 def _count(spec: EnvSpec, count: str | int) -> str:
     """Agents of a role, as a C expression."""
-    return f"gv_{count}(a)" if count in spec.sizes else f"a.{count}" if isinstance(count, str) else str(count)
+    return f"gv_{count}(a)" if count in size_names(spec) else f"a.{count}" if isinstance(count, str) else str(count)
 
 
 def _list(head: str, entries: list[str]) -> list[str]:

@@ -226,7 +226,8 @@ class Layout:
             for name, length in field.axes.items():
                 where = f"{self.spec.name}: state field {field.name!r}: {name}"
                 axes[name] = whole_in(where, called(where, length, self.params), 0, MAX_NUMBERS)
-        return sizes | {name: int(self.params[name]) for name in self.spec.sizes} | axes
+        counts = {str(role.number): self.role_counts[role.name] for role in self.spec.roles if callable(role.count)}
+        return sizes | {name: int(self.params[name]) for name in self.spec.sizes} | axes | counts
 
     @cached_property
     def state(self) -> tuple[Field, ...]:

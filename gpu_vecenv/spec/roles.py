@@ -27,7 +27,7 @@ class Role:
 
     Args:
         name: identifier of ASCII characters.
-        count: number of agents in a world, or the name of the int32 parameter that holds it.
+        count: number of agents in a world, the name of the int32 parameter that holds it, or a function of the parameters.
         observation: function of the parameters that returns the space of one agent, a ``Box`` of float32; None for that of the
             env.
         action: function that returns the space of one agent: ``Discrete`` or ``MultiDiscrete`` with indices from 0 on, or a
@@ -45,7 +45,7 @@ class Role:
     """
 
     name: str
-    count: str | int
+    count: str | int | Callable[[Params], int]
     observation: Callable[[Params], Box] | None = None
     action: Callable[[Params], Space] | None = None
     masked: tuple[int, ...] | Callable[[Params], tuple[int, ...]] = ()
@@ -58,6 +58,11 @@ class Role:
         if isinstance(self.effects, Mapping):  # a tuple can be hashed
             groups = ((name, tuple(part) if isinstance(part, list | range) else part) for name, part in self.effects.items())
             object.__setattr__(self, "effects", tuple(groups))
+
+    @property
+    def number(self) -> str | int:
+        """Number of agents as kernels have it: an integer, or the name of a parameter or, for a function, of a size."""
+        return f"{self.name}_agents" if callable(self.count) else self.count
 
     @property
     def prefix(self) -> str:

@@ -201,6 +201,7 @@ def _scalars(spec: EnvSpec) -> list[Member]:
         dtype = "int32" if number.dtype == "bool" else str(number.dtype)
         scalars.append(Member(number.name, C_TYPES[dtype], dtype, f"{number.doc}; {number.unit}"))
     scalars += [Member(name, "gv_i32", "int32", f"length of an axis of {f.name}") for f in spec.state for name in f.axes]
+    scalars += [Member(str(r.number), "gv_i32", "int32", f"agents of the role {r.name}") for r in spec.roles if callable(r.count)]
     doc = "numbers from the table {} of a world to that of the next; 0 if all share one"
     scalars += [Member(f"{t.name}_stride", "gv_i32", "int32", doc.format(t.name)) for t in spec.tables if t.by_world]
     return sorted(scalars, key=lambda number: number.dtype not in ("float64", "int64"))

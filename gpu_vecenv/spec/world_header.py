@@ -220,8 +220,8 @@ def _row_length(spec: EnvSpec, field: Field) -> str:
 
 def _lengths_of_role(spec: EnvSpec, role: Role) -> tuple[int | str, ...]:
     """Lengths of fields that have an element for each agent of a role. A number that two roles share tells neither."""
-    shared = [other for other in spec.roles if other.count == role.count]
-    return () if len(shared) > 1 or role.count == 1 else (role.count,)
+    shared = [other for other in spec.roles if other.number == role.number]
+    return () if len(shared) > 1 or role.number == 1 else (role.number,)
 
 
 def _agent(spec: EnvSpec, role: Role | None) -> list[str]:

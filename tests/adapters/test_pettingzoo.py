@@ -45,6 +45,7 @@ ENVS = {
     "robot warehouse": ("WarpRware-v2", {"max_steps": 15}),
     "recall": ("WarpRecall-v0", {"delay": 14}),
     "foraging": ("WarpForaging-8x8-3p-2f-v3", {"max_episode_steps": 20}),
+    "spread": ("WarpSimpleSpread-v3", {"max_cycles": 15}),
     "catalysis": ("WarpCatalysis-v0", {"episode_length": 30}),
     "catalysis, two atoms": ("WarpCatalysis-v0", {"configuration": "two_atom_diffusion", "episode_length": 30}),
 }

@@ -16,8 +16,10 @@ from torchrl.record import PixelRenderTransform
 
 from gpu_vecenv.adapters.torchrl import TorchRLEnv
 from gpu_vecenv.errors import ActionError, ClosedError, DeviceError, MissingExtraError, ParameterError, SequenceError
+from gpu_vecenv.registration import IDS as REGISTERED
 from gpu_vecenv.variants import VARIANTS
 from tests.devices import DEVICES
+from tests.ids import marked
 
 works, limit = (lambda what, mark=mark: mark("TorchRL", what) for mark in (pytest.mark.works, pytest.mark.limit))
 
@@ -35,6 +37,7 @@ IDS = {
     "WarpPendulum-v1": {"max_episode_steps": 2},
     "WarpRecall-v0": {"delay": 2},
     "WarpForaging-v3": {"max_episode_steps": 2},
+    **{name: {"max_cycles": 2} for name in REGISTERED if name.startswith("WarpSimple")},
 }
 TAG = {"num_taggers": 2, "num_runners": 3, "episode_length": 30, "tagging_distance": 0.15}
 
@@ -62,7 +65,7 @@ def test_every_registered_id_is_tested():
 @works("every id passes check_env_specs, with indices and with one-hot actions")
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("categorical", [True, False])
-@pytest.mark.parametrize("env_id", IDS)
+@pytest.mark.parametrize("env_id", [marked(name) for name in IDS])
 def test_data_match_the_specs(env_id, categorical, device):
     env = TorchRLEnv(env_id, 3, device=device, categorical_actions=categorical, **IDS[env_id])
     check_env_specs(env, break_when_any_done="both")

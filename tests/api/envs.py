@@ -7,6 +7,7 @@ import numpy as np
 
 from gpu_vecenv.registration import IDS
 from gpu_vecenv.spec.layout import Layout
+from tests.ids import marked
 
 SMALL_TAG = {"num_taggers": 2, "num_runners": 4, "episode_length": 7, "tagging_distance": 0.15}
 """Worlds of six agents. Some of their episodes end because all runners are caught, some by the time limit."""
@@ -28,8 +29,10 @@ def layout_of(name):
     return Layout(spec, spec.resolve({}))
 
 
-ALIKE = [name for name in IDS if layout_of(name).groups[0].role == ""]
-"""Ids of envs whose agents have one array of observations; tests/roles and tests/envs have the tests of other envs."""
+ALIKE = [name for name in IDS if marked(name) == name and layout_of(name).groups[0].role == ""]
+"""Ids of envs whose agents have one array of observations; tests/roles and tests/envs have the tests of other envs.
+
+One particle env stands for all."""
 DRAWN = [name for name in ALIKE if name not in ("WarpCatalysis-v0", "WarpRecall-v0")]
 """Ids of ``ALIKE`` whose starts are drawn from so many that worlds start in different states."""
 
@@ -40,6 +43,8 @@ def length(name, steps):
         return {"delay": steps - 1}
     if name == "WarpRware-v2":
         return {"max_steps": steps}
+    if name.startswith("WarpSimple"):
+        return {"max_cycles": steps}
     return {"max_episode_steps" if name in (*SINGLES, "WarpForaging-v3") else "episode_length": steps}
 
 

@@ -14,7 +14,7 @@ from tests.api.envs import ALIKE
 from tests.marks import slow_but
 from tests.trees import leaves
 
-SIZES = {"WarpTag-v0": 100, "WarpGridTag-v0": 5_000, "WarpRice-v0": 40}
+SIZES = {"WarpTag-v0": 100, "WarpGridTag-v0": 5_000, "WarpSimpleSpread-v3": 5_000, "WarpRice-v0": 40}
 PARAMS = {"WarpRice-v0": {"observe": "whole", "negotiation_on": True}}
 MODES = {"same_step": AutoresetMode.SAME_STEP, "next_step": AutoresetMode.NEXT_STEP}
 

@@ -9,12 +9,12 @@ import torch
 
 from gpu_vecenv.envs.cartpole.spec import SPEC
 from gpu_vecenv.errors import ParameterError
-from gpu_vecenv.registration import IDS
 from gpu_vecenv.spec.fields import Constant, Field, Table
 from gpu_vecenv.spec.layout import Layout
 from gpu_vecenv.spec.params import LARGEST, Param
 from tests.api.envs import assert_same, make
 from tests.devices import DEVICES
+from tests.ids import EVERY_ID
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -55,7 +55,7 @@ def test_a_field_outside_its_range_raises_an_error(env_id, name, value):
             env.set_reset_pool({name: field})
 
 
-@pytest.mark.parametrize("env_id", IDS)
+@pytest.mark.parametrize("env_id", EVERY_ID)
 def test_states_reached_by_steps_can_be_set(env_id):
     env = gymnasium.make_vec(env_id, num_envs=3, device="cpu", array="numpy").unwrapped
     env.reset(seed=0)

@@ -20,6 +20,7 @@ SHORT = {
     "WarpCatalysis-v0": {"episode_length": 7},
     "WarpRecall-v0": {"delay": 6},
     "WarpRware-v2": {"max_steps": 7},
+    "WarpSimpleSpread-v3": {"max_cycles": 7},
 }
 POOL_PURPOSE = 0xFFFF << 16  # last word of the counter of a draw from the pool; other draws have purpose << 16 | agent there
 

@@ -10,6 +10,7 @@ from gpu_vecenv.errors import SeveralAgentsError
 from gpu_vecenv.registration import IDS
 from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
 from tests.api.envs import SINGLES
+from tests.ids import EVERY_ID
 
 CPU = {"device": "cpu", "array": "numpy"}
 
@@ -18,7 +19,7 @@ CPU = {"device": "cpu", "array": "numpy"}
     {}, {"num_envs": 3}, {"render_mode": "rgb_array"}, {"vectorization_mode": "vector_entry_point"},
     {"num_envs": 2, "autoreset_mode": "next_step", "copy": False},
 ], ids=str)  # fmt: skip
-@pytest.mark.parametrize("name", IDS)
+@pytest.mark.parametrize("name", EVERY_ID)
 def test_the_spec_of_a_vector_env_makes_it_again(name, options):
     first = gymnasium.make_vec(name, **CPU, **options)
     assert first.spec.id == name
@@ -52,7 +53,10 @@ def test_single_envs_in_a_stock_vector_env(name, options):
     assert env.action_space == own.action_space
 
 
-@pytest.mark.parametrize("name", [name for name in IDS if name not in (*SINGLES, "WarpCatalysis-v0", "WarpRecall-v0")])
+ONE_AGENT = (*SINGLES, "WarpCatalysis-v0", "WarpRecall-v0", "WarpSimple-v3")
+
+
+@pytest.mark.parametrize("name", [name for name in IDS if name not in ONE_AGENT])
 @pytest.mark.parametrize("mode", ["sync", "async"])
 def test_envs_of_several_agents_raise_an_error_in_sync_and_async_mode(name, mode):
     with pytest.raises(SeveralAgentsError, match=f'use gymnasium.make_vec."{name}".'):

@@ -88,6 +88,27 @@ CASES = [
     Case("grid_tag", {"use_full_observation": False}, observation=(1,)),
     Case("covid", role="governor"),
     Case("covid", {"num_subsidy_levels": 7}, observation=(1,), action=1, role="planner"),
+    Case("simple"),
+    Case("simple", {"continuous_actions": True}, action=1),
+    Case("simple_spread"),
+    Case("simple_tag", role="adversary"),
+    Case("simple_tag", {"continuous_actions": True}, observation=(1,), action=1, role="agent"),
+    Case("simple_reference"),
+    Case("simple_reference", {"continuous_actions": True}, action=1),
+    Case("simple_speaker_listener", role="speaker"),
+    Case("simple_speaker_listener", observation=(1,), action=1, role="listener"),
+    Case("simple_speaker_listener", {"continuous_actions": True}, action=2, role="speaker"),
+    Case("simple_adversary", role="adversary"),
+    Case("simple_adversary", observation=(1,), role="agent"),
+    Case("simple_push", role="adversary"),
+    Case("simple_push", observation=(1,), role="agent"),
+    Case("simple_crypto", role="eve"),
+    Case("simple_crypto", observation=(1,), role="bob"),
+    Case("simple_crypto", {"continuous_actions": True}, observation=(2,), action=1, role="alice"),
+    Case("simple_world_comm", role="leadadversary"),
+    Case("simple_world_comm", {"continuous_actions": True}, action=2, role="leadadversary"),
+    Case("simple_world_comm", action=1, role="adversary"),
+    Case("simple_world_comm", observation=(1,), action=1, role="agent"),
     Case("rice", {}, {"n": 10}, shared=2),
     Case("rice", {"negotiation_on": True, "full_rates": True}, {"n": 11}, (0, 1)),
 ]  # fmt: skip
@@ -123,7 +144,8 @@ def test_every_contract_has_the_same_sections(readme):
     text = readme.read_text()
     *common, last = sections(text)
     assert common == SECTIONS
-    last_sections = ("Gymnasium", "WarpDrive", "the AI-Economist", "the authors' class", "bsuite", "lbforaging", "rware")
+    last_sections = (
+        "Gymnasium", "WarpDrive", "the AI-Economist", "the authors' class", "bsuite", "lbforaging", "rware", "mpe2")  # fmt: skip
     assert last in [f"Differences from {other}" for other in last_sections]
     assert [name for name, _ in tables(text)[0]] == SUMMARY
     assert all(body.strip() for body in sections(text).values())
@@ -187,7 +209,7 @@ def test_generated_tables_are_current(readme):
 
 
 def test_every_environment_has_a_contract():
-    folders = {path.parent for path in (ROOT / "envs").glob("*/*.cu")}
+    folders = {path.parent for path in (ROOT / "envs").glob("*/spec.py")}
     assert {readme.parent for readme in readmes() if readme.is_file()} == folders == {ROOT / "envs" / c.folder for c in CASES}
 
 

@@ -13,7 +13,7 @@ from gpu_vecenv.registration import IDS
 
 ROOT = Path(__file__).resolve().parents[2]
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
-ENVS = sorted(p.parent for p in (ROOT / "envs").glob("*/__init__.py"))
+ENVS = sorted(p.parent for p in (ROOT / "envs").glob("*/spec.py"))
 FOLDERS = ("gpu_vecenv", "envs", "adapters", "tools", "tests", "examples", "benchmarks")
 SOURCES = sorted(p for folder in FOLDERS for p in (ROOT / folder).rglob("*") if p.suffix in (".py", ".cu", ".h"))
 
@@ -218,7 +218,8 @@ def test_every_environment_consists_of_the_same_files(folder):
     """CONTRIBUTING.md says what each file is for. Headers of kernels and data may be added, and some modules."""
     optional = {"scripted.py", "optimum.py", "opponents.py", "floor.py"}
     found = {p.name for p in folder.iterdir() if p.suffix not in (".h", "")} - optional
-    assert found == {"README.md", "__init__.py", "reference.py", "render.py", "spec.py", f"{folder.name}.cu"}
+    kernel = f"{folder.name}.cu" if f"{folder.name}.cu" in found else "hooks.py"
+    assert found == {"README.md", "__init__.py", "reference.py", "render.py", "spec.py", kernel}
 
 
 @pytest.mark.parametrize("folder", [folder for folder in ENVS if (folder / "data").is_dir()], ids=lambda folder: folder.name)

@@ -12,7 +12,7 @@ from gpu_vecenv.backend.compiler import LEVELS, cpu_level
 from gpu_vecenv.backend.cpu import CpuBackend
 from gpu_vecenv.testing.builds import clang
 from tests.marks import slow_but
-from tests.parity.trajectory import CASES, RECORD, trajectory_hash
+from tests.parity.trajectory import CASES, EACH, RECORD, trajectory_hash
 
 
 @functools.cache
@@ -21,14 +21,14 @@ def reference(case):
     return trajectory_hash(case, backend=functools.partial(CpuBackend, threads=1))
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", EACH)
 def test_the_bits_are_the_recorded_ones(case):
     """A change of structure keeps the bits. CONTRIBUTING.md says how to record new ones."""
     assert reference(case) == json.loads(RECORD.read_text())[case]
 
 
 @pytest.mark.slow  # tests/package/test_install.py compares the kernels of a wheel, for all instruction sets
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", EACH)
 def test_the_plain_instruction_set_gives_the_same_bits(case, builds):
     assert trajectory_hash(case, backend=builds.backend(level=LEVELS[-1])) == reference(case)
 
@@ -40,7 +40,7 @@ def test_clang_gives_the_same_bits(case, builds):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", EACH)
 def test_an_unoptimised_build_gives_the_same_bits(case, builds):
     assert trajectory_hash(case, backend=builds.backend("-O0")) == reference(case)
 
@@ -89,7 +89,7 @@ def test_teams_of_threads_give_the_same_bits(case, team, builds):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", EACH)
 def test_teams_of_threads_give_the_same_bits_in_rollouts(case, builds):
     assert_same_bits_with(FAST_TEAM, case, builds, at_once=25)
 
@@ -127,7 +127,7 @@ def test_sizes_as_constants_give_the_same_bits(case, builds):
     assert trajectory_hash(case, backend=backend, at_once=50) == reference(case)
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", EACH)
 def test_rollouts_give_the_same_bits(case):
     assert trajectory_hash(case, at_once=50) == reference(case)
 
@@ -148,7 +148,7 @@ def test_contraction_changes_the_hash(builds):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("block", [32, 64, 128, 256])
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", EACH)
 def test_a_gpu_gives_the_same_bits(case, block, monkeypatch):
     monkeypatch.setenv("GPU_VECENV_BLOCK_SIZE", str(block))
     assert trajectory_hash(case, device="cuda:0") == reference(case)
@@ -156,7 +156,7 @@ def test_a_gpu_gives_the_same_bits(case, block, monkeypatch):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("block", [32, 128])
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", EACH)
 def test_rollouts_on_a_gpu_give_the_same_bits(case, block, monkeypatch):
     monkeypatch.setenv("GPU_VECENV_BLOCK_SIZE", str(block))
     assert trajectory_hash(case, device="cuda:0", at_once=125) == reference(case)

@@ -16,11 +16,13 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+import pytest
 
 import gpu_vecenv  # noqa: F401
 import tests.roles  # noqa: F401
 from gpu_vecenv.testing.run import OF_ENDS, steps_of
 from gpu_vecenv.testing.subject import action_table
+from tests.ids import marked
 from tests.trees import leaves, map_tree
 
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -95,6 +97,18 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
         {"num_envs": 40, "n_agents": 3, "request_queue_size": 5, "collision": "end", "reward_type": "global",
          "layout": "....g\n.xx..\n.xx.x\n.xx.x\ng...."},
     ),
+    "spread": (
+        "WarpSimpleSpread-v3",
+        {"num_envs": 20, "num_landmarks": 5, "num_landmark_neighbors": 3, "num_agent_neighbors": 2, "terminate_on_success": True},
+    ),
+    "speaker listener": ("WarpSimpleSpeakerListener-v4", {"num_envs": 20, "continuous_actions": True}),
+    "world comm": ("WarpSimpleWorldComm-v3", {"num_envs": 20}),
+    "simple": ("WarpSimple-v3", {"num_envs": 40}),
+    "simple tag": ("WarpSimpleTag-v3", {"num_envs": 20, "num_good": 2, "continuous_actions": True, "num_agent_neighbors": 3}),
+    "reference": ("WarpSimpleReference-v3", {"num_envs": 20}),
+    "adversary": ("WarpSimpleAdversary-v3", {"num_envs": 20, "num_landmarks": 4, "num_landmark_neighbors": 2}),
+    "push": ("WarpSimplePush-v3", {"num_envs": 20, "continuous_actions": True}),
+    "crypto": ("WarpSimpleCrypto-v3", {"num_envs": 20}),
     "town": ("Town-v0", {"num_envs": 24, "max_episode_steps": 30}),
     "town, one citizen": ("Town-v0", {"num_envs": 40, "num_citizens": 1, "rich": 1.6, "max_episode_steps": 25}),
     "town, more citizens than lanes": ("Town-v0", {"num_envs": 5, "num_citizens": 40, "rich": 90.0, "max_episode_steps": 30}),
@@ -122,6 +136,8 @@ RECORD = Path(__file__).with_name("hashes.json")
 """Recorded hash of each case."""
 
 STEPS = {
+    "spread": 250,
+    "world comm": 250,
     "covid": 750,
     "foraging": 250,
     "foraging, a crowd of short sight": 250,
@@ -133,6 +149,9 @@ STEPS = {
     "tag, too many for the serial search": 250,
 }
 """Fewer steps for cases that take long; some episodes still end."""
+
+EACH = [case if marked(name) == name else pytest.param(case, marks=pytest.mark.slow) for case, (name, _) in CASES.items()]
+"""Parameters of tests of every case. Those of particle envs that share their parts with another case are slow."""
 
 
 def trajectory_hash(

@@ -6,11 +6,11 @@ import pytest
 
 import gpu_vecenv  # noqa: F401  (registers the env ids)
 from gpu_vecenv.errors import ArrayTypeError, ParameterError, SequenceError, ShapeError
-from gpu_vecenv.registration import IDS
 from gpu_vecenv.render.legend import HEIGHT as LEGEND_HEIGHT
 from gpu_vecenv.render.legend import Entry
 from gpu_vecenv.render.style import DARK, Style
 from gpu_vecenv.render.worlds import GAP, TILED_HEIGHT, TILED_WIDTH, tile
+from tests.ids import EVERY_ID
 
 
 def make_frames(count, height=40, width=60):
@@ -101,7 +101,7 @@ def test_unsuitable_frames_raise_errors(frames, columns, error, message):
         tile(frames, columns)
 
 
-@pytest.mark.parametrize("name", IDS)
+@pytest.mark.parametrize("name", EVERY_ID)
 def test_every_env_draws_its_worlds(name):
     env = gymnasium.make_vec(name, 3, device="cpu", array="numpy", render_mode="rgb_array")
     env.reset(seed=1)

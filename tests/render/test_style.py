@@ -6,10 +6,10 @@ import pytest
 
 import gpu_vecenv  # noqa: F401  (registers the env ids)
 from gpu_vecenv.errors import ParameterError
-from gpu_vecenv.registration import IDS
 from gpu_vecenv.render.canvas import Canvas
 from gpu_vecenv.render.style import DARK, LIGHT, Style, make_style
 from gpu_vecenv.render.worlds import WorldRenderers
+from tests.ids import EVERY_ID
 
 
 def draw(name, **options):
@@ -24,7 +24,7 @@ def present(picture, colour):
     return (picture == colour).all(axis=2).any()
 
 
-@pytest.mark.parametrize("name", IDS)
+@pytest.mark.parametrize("name", EVERY_ID)
 def test_every_env_has_both_themes_and_any_scale(name):
     dark, light = draw(name), draw(name, render_theme="light")
     assert present(dark, DARK.page) and not present(dark, LIGHT.page)

@@ -70,6 +70,11 @@ class Preview:
     device: str = "cpu"
 
 
+def particles(env_id: str, total_steps: int = 400_000) -> Preview:
+    """Preview of a particle env: an episode of 25 steps."""
+    return Preview(TrainConfig(env_id, total_steps=total_steps), fps=6, scale=0.65, quality=None)
+
+
 PREVIEWS = {
     "tag": Preview(TrainConfig.from_yaml(TAG_RUN), fps=25, frames=201, seed=12, scale=0.52, quality=50, device="cuda:0"),
     "grid_tag": Preview(GRID_TAG, fps=14, frames=70, seed=7, quality=80),
@@ -79,6 +84,15 @@ PREVIEWS = {
     "recall": Preview(TrainConfig("WarpRecall-v0"), fps=12, frames=66, seed=3, quality=None),
     "foraging": Preview(FORAGING, fps=8, frames=36, seed=1, quality=None),
     "rware": Preview(RWARE, fps=20, quality=None),
+    "simple": particles("WarpSimple-v3", total_steps=100_000),
+    "simple_spread": particles("WarpSimpleSpread-v3"),
+    "simple_tag": particles("WarpSimpleTag-v3"),
+    "simple_reference": particles("WarpSimpleReference-v3"),
+    "simple_speaker_listener": particles("WarpSimpleSpeakerListener-v4"),
+    "simple_adversary": particles("WarpSimpleAdversary-v3"),
+    "simple_push": particles("WarpSimplePush-v3"),
+    "simple_crypto": particles("WarpSimpleCrypto-v3"),
+    "simple_world_comm": particles("WarpSimpleWorldComm-v3"),
     "cartpole": Preview(TrainConfig("WarpCartPole-v1"), fps=25, every=2),
     "acrobot": Preview(TrainConfig("WarpAcrobot-v1"), fps=15, frames=80),
     "mountain_car": Preview(TrainConfig("WarpMountainCar-v0"), fps=13, frames=63, every=2),

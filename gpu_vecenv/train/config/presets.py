@@ -149,6 +149,12 @@ def _off_policy(options: AlgorithmConfig, num_envs: int, total_steps: int) -> Al
     return AlgorithmPreset(options, num_envs, total_steps, SMALL_RELU)
 
 
+def _particles(**ppo: Any) -> Preset:
+    """Return the preset of a particle env: a rollout is an episode of 25 steps."""
+    options: dict[str, Any] = {"num_steps": 25, "learning_rate": 1e-3, "gamma": 0.95, "entropy_coef_final": 0.0}
+    return Preset(num_envs=128, total_steps=1_000_000, ppo=PPOConfig(**{**options, **ppo}))
+
+
 # Classic control starts from the hyperparameters of RL Baselines3 Zoo (github.com/DLR-RM/rl-baselines3-zoo, hyperparams/ppo.yml),
 # which has 1 to 16 worlds. With more worlds, rollouts are shorter and each has about as many minibatches.
 PRESETS: dict[str, Preset] = {
@@ -260,6 +266,16 @@ PRESETS: dict[str, Preset] = {
         ppo=PPOConfig(num_steps=64, learning_rate=1e-3),
         network=NetworkConfig(activation="relu"),
     ),
+    # Every role, or every agent of a role alike, learns by itself (IPPO).
+    "WarpSimple-v3": replace(_particles(), total_steps=200_000),
+    "WarpSimpleSpread-v3": _particles(),
+    "WarpSimpleTag-v3": _particles(),
+    "WarpSimpleReference-v3": _particles(),
+    "WarpSimpleSpeakerListener-v4": _particles(),
+    "WarpSimpleAdversary-v3": _particles(),
+    "WarpSimplePush-v3": _particles(),
+    "WarpSimpleCrypto-v3": _particles(),
+    "WarpSimpleWorldComm-v3": _particles(),
     # Many worlds and a large rate need few iterations, which is the shortest way on a GPU.
     "WarpCartPole-v1": Preset(
         num_envs=512,

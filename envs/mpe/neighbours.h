@@ -1,0 +1,47 @@
+// What an agent observes of landmarks and of other agents: all of them by number, or the nearest ones by rank. Slots of ranks that
+// nobody has are zeros. For scenarios with the parameters num_agent_neighbors and num_landmark_neighbors, of which 0 means all.
+#pragma once
+#include "../mpe/physics.h"
+
+constexpr int NOBODY = -1;
+
+// The candidate of a rank by its distance from `from`; of equal ones, the one of lower number is nearer. `place(c)` gives places.
+template <class Place>
+GV_FN int ranked(Point from, int candidates, int rank, Place place) {
+    GV_LOOP for (int c = 0; c < candidates; ++c) {
+        const float mine = square(apart(place(c), from));
+        int nearer = 0;
+        GV_LOOP for (int j = 0; j < candidates; ++j) {
+            const float other = square(apart(place(j), from));
+            nearer += other < mine || (other == mine && j < c);
+        }
+        if (nearer == rank) return c;
+    }
+    return NOBODY;
+}
+
+// Number of slots for `all` others.
+GV_FN int slots(int neighbours, int all) { return neighbours > 0 ? neighbours : all; }
+
+// Number of the landmark in a slot of an observation of agent `i`, or NOBODY.
+GV_FN int landmark_in(const GvWorld& w, int i, int slot, int landmarks) {
+    if (w.params.num_landmark_neighbors == 0) return slot;
+    return ranked(agent_at(w, i), landmarks, slot, [&](int k) { return landmark_at(w, k); });
+}
+
+// Number of the other agent in a slot of an observation of agent `i`, or NOBODY.
+GV_FN int agent_in(const GvWorld& w, int i, int slot) {
+    if (w.params.num_agent_neighbors == 0) return other_of(i, slot);
+    const int found = ranked(agent_at(w, i), w.agents.count() - 1, slot, [&](int c) { return agent_at(w, other_of(i, c)); });
+    return found == NOBODY ? NOBODY : other_of(i, found);
+}
+
+// Landmark or other agent of a slot, seen from agent `i`.
+GV_FN Point landmark_seen(const GvWorld& w, int i, int slot, int landmarks) {
+    const int k = landmark_in(w, i, slot, landmarks);
+    return k == NOBODY ? Point{0.0f, 0.0f} : apart(landmark_at(w, k), agent_at(w, i));
+}
+GV_FN Point agent_seen(const GvWorld& w, int i, int slot) {
+    const int j = agent_in(w, i, slot);
+    return j == NOBODY ? Point{0.0f, 0.0f} : apart(agent_at(w, j), agent_at(w, i));
+}
