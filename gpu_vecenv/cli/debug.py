@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, NoReturn
 
 import tyro
@@ -80,6 +81,8 @@ def debug(
     words = list(script) or _random_steps(env_id, params, num_envs, steps, seed, device, writes_worlds=not gdb)
     if in_python:
         print(f"{spec.name} has hooks in Python: {PDB}.")
+    for hint in [] if script else flat_indices(spec):
+        print(hint)
     _start([sys.executable, *words], kind, gdb)
 
 
@@ -105,6 +108,16 @@ def _require_tools_fit(spec: EnvSpec, kind: str, gdb: bool, device: str) -> None
     if tool and device != "cpu":
         instead = "cuda-gdb --args python SCRIPT" if gdb else "compute-sanitizer python SCRIPT"
         raise ParameterError(f"{tool}: expected --device cpu, got {device!r}; on a GPU use {VARIABLE}=debug {instead}.")
+
+
+def flat_indices(spec: EnvSpec) -> Iterator[str]:
+    """Yield a sentence for each array with several axes that the hooks index by one number, which hides a wrong x."""
+    text = spec.kernel.read_text()
+    for field in spec.state:
+        if len(field.extents) > 1 and re.search(rf"\bw\.state\.{field.name}\[", text):
+            shape, letters = ", ".join(map(str, field.extents)), ", ".join("ijklmn"[: len(field.extents)])
+            by_axes = f"w.at.{field.name}[{letters}]" if spec.kernel.suffix == ".py" else f"w.at.{field.name}({letters})"
+            yield f"w.state.{field.name}[k] is checked as one index; {by_axes} checks one for each of the axes ({shape})."
 
 
 def _random_steps(

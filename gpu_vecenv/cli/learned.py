@@ -13,7 +13,7 @@ from gpu_vecenv.train.run_folder.matches import Match, Matches
 def learned_lines(matches: Matches) -> Iterator[str]:
     """Yield a line for each comparison of trained and random agents, against random and trained others, then one a metric."""
     yield (
-        f"Learned in {matches.steps:,} steps (means over {matches.worlds} new episodes; "
+        f"After {matches.steps:,} steps (means over {matches.worlds} new episodes; "
         "each match starts from the same states):"
     )
     for role in matches.learning:

@@ -6,7 +6,7 @@ import importlib
 import sys
 from pathlib import Path
 
-from gpu_vecenv.errors import HookFault
+from gpu_vecenv.errors import GpuVecenvError, HookFault
 from gpu_vecenv.vector.env.recording import Recording
 from gpu_vecenv.vector.env.replay import read_world, replay
 from gpu_vecenv.vector.env.world_file import nonfinite_of
@@ -36,7 +36,10 @@ def main(words: list[str]) -> None:
     for module in words[1:]:
         importlib.import_module(module)
     file = Path(words[0])
-    print_steps(file, read_world(file), "cpu")
+    try:
+        print_steps(file, read_world(file), "cpu")
+    except GpuVecenvError as error:
+        sys.exit(f"gpu-vecenv replay: {error}")
 
 
 if __name__ == "__main__":

@@ -43,6 +43,12 @@ int main(int, char** arguments) {
             memcpy((char*)&args + offset, &address, sizeof address);
         }
         (kernel == 0 ? gv_reset : kernel == 1 ? gv_step : kernel == 2 ? gv_observe : gv_rollout)(&args, 0, args.num_worlds);
+#ifdef GV_DEBUG
+        if (gv_fault_record.set) {
+            fprintf(stderr, "hook fault: %s\n", gv_fault_record.text);
+            return 1;
+        }
+#endif
     }
     for (char* array : arrays) free(array);
     fclose(recording);

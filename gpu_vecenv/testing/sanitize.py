@@ -8,6 +8,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from gpu_vecenv.backend.build_kind import KINDS
+from gpu_vecenv.backend.source import kernel_source
 from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.testing.errors import CheckError, NotRunError
 from gpu_vecenv.testing.recording import build, record, replay
@@ -44,6 +46,9 @@ def report_of(said: str, files: set[str]) -> str:
         said: output of the program.
         files: names of the files of the hooks.
     """
+    fault = re.search(r"^hook fault: (.*)$", said, re.MULTILINE)
+    if fault:
+        return fault[1]
     undefined = re.search(r"^(\S+?:\d+):\d+: runtime error: (.*)$", said, re.MULTILINE)
     if undefined:
         return f"{undefined[1]}: {undefined[2]}"
@@ -71,6 +76,7 @@ def sanitize(
     num_steps: int,
     worlds: tuple[int, ...] = (2,),
     text: str | None = None,
+    debug: bool = False,
     **options: Any,
 ) -> None:
     """Replay random steps, rollouts and resets under a sanitizer.
@@ -81,6 +87,7 @@ def sanitize(
         num_steps: random steps.
         worlds: numbers of worlds to try.
         text: text of the kernel; that of the env by default.
+        debug: check each index of the arrays of hooks, as debug builds do; not with a text.
         options: keywords of ``GpuVectorEnv``, and parameters of the env.
 
     Raises:
@@ -92,7 +99,7 @@ def sanitize(
         recordings = [folder / f"recording-{count}" for count in worlds]
         for count, recording in zip(worlds, recordings, strict=True):
             spec = record(recording, env, num_steps, num_worlds=count, **options)
-        program = build(spec, folder, flags, text)
+        program = build(spec, folder, flags, text or kernel_source(spec, KINDS["debug"] if debug else None))
         for recording in recordings:
             try:
                 done = replay(program, recording)
@@ -107,7 +114,7 @@ def sanitize(
 def check_bounds(subject: Subject) -> str:
     """Look for accesses outside an array and undefined behaviour. One world, so that an index below its part is outside."""
     steps = min(SANITIZED_STEPS, subject.num_steps)
-    sanitize(subject.env, (*BOUNDS, "-O0"), steps, worlds=(1, 3), **subject.params)
+    sanitize(subject.env, (*BOUNDS, "-O0"), steps, worlds=(1, 3), debug=True, **subject.params)
     return f"{steps} steps"
 
 

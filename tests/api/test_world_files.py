@@ -321,6 +321,9 @@ def test_hooks_in_cpp_are_made_again_in_gdb(crash, tmp_path, monkeypatch, capfd)
     imported = subprocess.run([sys.executable, "-c", "import sys, gpu_vecenv.cli.replayed_steps; print('torch' in sys.modules)"],
                               capture_output=True, text=True)  # fmt: skip
     assert imported.stdout == "False\n", "gdb would read the symbols of torch"
+    spec.kernel.write_text(CPP.replace("1.0f", "2.0f"))
+    assert main(["replay", caught.value.file, "--gdb", "--modules", "crash_env"]) == 2
+    assert "gpu-vecenv replay: expected Crash-v0 as it was recorded, got one whose kernel changed" in capfd.readouterr().err
     monkeypatch.setenv("PATH", "")
     assert main(["replay", caught.value.file, "--gdb"]) == 2
     assert "--gdb needs gdb, which is not on the path" in capfd.readouterr().err

@@ -11,9 +11,10 @@ from types import SimpleNamespace
 import pytest
 
 from gpu_vecenv.backend.build_kind import VARIABLE
+from gpu_vecenv.cli.debug import flat_indices
 from gpu_vecenv.cli.main import main
 from gpu_vecenv.cli.random_steps import main as random_steps
-from tests.debug.faulty import line_of
+from tests.debug.faulty import SPEC, line_of
 from tools.docs.readme import blocks
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -100,6 +101,12 @@ def test_random_steps_name_the_fault(monkeypatch, capsys):
     assert "replay" not in capsys.readouterr().err
     assert random_steps(FAULTY, {}, num_worlds=2, steps=3, seed=0, device="cpu") == 0
     assert capsys.readouterr().out == f"{FAULTY}: 3 random steps of 2 worlds on cpu, no fault\n"
+
+
+def test_arrays_that_are_indexed_by_one_number_are_named():
+    """The hooks of Faulty index cells in both ways, and v by w.at alone or by agent."""
+    (hint,) = flat_indices(SPEC)
+    assert hint == "w.state.cells[k] is checked as one index; w.at.cells(i, j) checks one for each of the axes (height, width)."
 
 
 REFUSED = {

@@ -59,7 +59,7 @@ def test_a_run_leaves_out_what_needs_a_missing_package_and_says_so_once(tmp_path
         "without PIL, imageio_ffmpeg, matplotlib, tensorboard: the run gets no curves and no video and no TensorBoard events; "
         'pip install "gpu-vecenv[train]"\n'
     )
-    assert "Learned in" in done.stdout and "none, because" not in done.stdout and "gpu-vecenv watch" not in done.stdout
+    assert "(means over" in done.stdout and "none, because" not in done.stdout and "gpu-vecenv watch" not in done.stdout
     files = {path.name for path in (tmp_path / "run").iterdir()}
     assert {"checkpoint", "metrics.jsonl"} <= files and files.isdisjoint({"curves.png", "video.mp4", "tensorboard"})
 

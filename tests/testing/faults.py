@@ -118,7 +118,7 @@ IN_CPP = {
             "me.obs = {(float)me.purse};",
             "me.obs = {(float)w.state.purse[me.in_role + 1]};",
             "bounds",
-            "heap-buffer-overflow",
+            "index 5 of w.state.purse",
             "purse[me.in_role + 1]",
         ),
         Fault(
@@ -126,7 +126,7 @@ IN_CPP = {
             "me.obs[3] = (float)me.zaps;",
             "me.obs[3] = (float)w.agents[w.agents.count()].zaps;",
             "bounds",
-            "heap-buffer-overflow",
+            "index 7 of w.agents",
             "[w.agents.count()]",
         ),
         Fault(
@@ -134,7 +134,7 @@ IN_CPP = {
             "row[5] = (float)w.t",
             "row[5] = (float)w.state.loc_x[w.agents.count()]",
             "bounds",
-            "heap-buffer-overflow",
+            "index 5 of w.state.loc_x",
             "row[5]",
         ),
     ],
@@ -144,7 +144,7 @@ IN_CPP = {
             "me.obs = {(float)me.purse};",
             "me.obs = {(float)w.state.purse[me.in_role - 1]};",
             "bounds",
-            "heap-buffer-overflow",
+            "index -1 of w.state.purse",
             "purse[me.in_role - 1]",
         ),
         Fault(
@@ -152,11 +152,16 @@ IN_CPP = {
             "me.obs[3] = (float)me.zaps;",
             "me.obs[3] = (float)w.state.apples[-1];",
             "bounds",
-            "heap-buffer-overflow",
+            "index -1 of w.state.apples",
             "apples[-1]",
         ),
         Fault(
-            TAG, "row[5] = (float)w.t", "row[5] = (float)w.state.loc_x[me.index - 1]", "bounds", "heap-buffer-overflow", "row[5]"
+            TAG,
+            "row[5] = (float)w.t",
+            "row[5] = (float)w.state.loc_x[me.index - 1]",
+            "bounds",
+            "index -1 of w.state.loc_x",
+            "row[5]",
         ),
     ],
     "double": [

@@ -6,6 +6,7 @@ from gpu_vecenv import testing
 from gpu_vecenv.errors import HookError, SpecError
 from gpu_vecenv.spec.layout import Layout
 from gpu_vecenv.testing.lint import lint_env
+from tests.debug.faulty import line_of
 from tests.testing.faults import HARVEST, IN_CPP, IN_PYTHON, PARAMS, POT, TAG, planted, with_wrong_alive
 
 CASES = [
@@ -63,6 +64,14 @@ def test_a_race_is_named_by_the_sanitizer_too(kind, number, tmp_path):
     spec, _ = planted(fault, kind, False, tmp_path)
     with pytest.raises(testing.CheckError, match=rf"data race: \w+ of \d bytes at .*{spec.kernel.name}:\d+ in "):
         testing.check_races(testing.Subject(spec, PARAMS[fault.env_id]))
+
+
+@pytest.mark.slow
+def test_an_index_before_an_axis_and_inside_the_array_is_named():
+    """AddressSanitizer cannot see it."""
+    line = line_of("w.at.cells")
+    with pytest.raises(testing.CheckError, match=rf"faulty.cu:{line}: env_step: index -1 of axis 1 \(width\) of w.state.cells"):
+        testing.check_bounds(testing.Subject("tests.debug.faulty:Faulty-v0", {"fault": 1}))
 
 
 @pytest.mark.parametrize("env_id", [POT, HARVEST, TAG])

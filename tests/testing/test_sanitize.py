@@ -37,6 +37,7 @@ SIGNAL = """ThreadSanitizer:DEADLYSIGNAL
 
 ThreadSanitizer can not provide additional info.
 """
+INDEX = "walk.cu:21: env_step: index -1 of axis 1 (width) of w.state.cells, which has the elements 0 to 3; step 2, world 3"
 UNDEFINED = "/home/me/walk.cu:11:33: runtime error: signed integer overflow: 2147483647 + 1 cannot be represented in type 'int'\n"
 
 
@@ -45,6 +46,7 @@ UNDEFINED = "/home/me/walk.cu:11:33: runtime error: signed integer overflow: 214
     (ADDRESS, {"other.cu"}, "heap-buffer-overflow: read of 4 bytes at a header of the package"),
     (THREADS, {"pot.cu"}, "data race: write of 8 bytes at /home/me/pot.cu:22 in env_step() and read of 4 bytes at "
                           "/home/me/pot.cu:27 in env_step()"),
+    (f"hook fault: {INDEX}\n", {"walk.cu"}, INDEX),
     (SIGNAL, {"harvest.cu"}, "SEGV: at /home/me/harvest.cu:16 in ground()"),
     (UNDEFINED, {"walk.cu"}, "/home/me/walk.cu:11: signed integer overflow: 2147483647 + 1 cannot be represented in type 'int'"),
     ("Killed\n", {"walk.cu"}, "it ended with an error: Killed"),

@@ -347,7 +347,7 @@ def test_a_run_whose_episodes_never_end_is_complete(tmp_path, capsys, monkeypatc
     assert main([*line.split(), "--device", "cpu"]) == 0
     printed = capsys.readouterr().out
     assert printed.count("matches against random play: none, because expected episodes that end within 20 steps, got 0 of") == 1
-    assert "Learned in" not in printed and f"curves: {tmp_path}/run/curves.png" in printed
+    assert "(means over" not in printed and f"curves: {tmp_path}/run/curves.png" in printed
     assert f"video: {tmp_path}/run/video.mp4\nNext:" in printed
     eval_line = ["eval", f"{tmp_path}/run", "--episodes", "2", "--device", "cpu"]
     assert main(eval_line) == main([*eval_line, "--max-steps", "30"]) == 2

@@ -99,7 +99,7 @@ def test_the_file_holds_all_and_damage_is_an_error(tmp_path):
 
 def test_lines_say_what_was_learned():
     first, *lines = learned_lines(TAG)
-    assert first.startswith("Learned in 60,000 steps (means over 30 new episodes")
+    assert first.startswith("After 60,000 steps (means over 30 new episodes")
     assert lines == [
         "  trained taggers against random runners: 93.3 of 100 runners caught; random taggers: 36.5",
         "  trained taggers against trained runners: 84.2 of 100 runners caught; random taggers: 28.4",

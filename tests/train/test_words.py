@@ -45,7 +45,7 @@ def test_a_run_without_matches_and_video_ends_with_curves_alone(tmp_path, capsys
     assert main([*line.split(), "--no-video", "--no-matches"]) == 0
     files = {path.name for path in (tmp_path / "a").iterdir()}
     assert "curves.png" in files and not {"video.mp4", "against_random.json"} & files
-    assert "Learned in" not in capsys.readouterr().out
+    assert "(means over" not in capsys.readouterr().out
 
 
 def test_a_missing_run_names_runs_nearby(tmp_path, monkeypatch, capsys):
