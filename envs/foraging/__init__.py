@@ -1,4 +1,4 @@
-"""Level-based foraging: players load food together whose level is at most the sum of theirs."""
+"""Level-based foraging: players add up their levels to load food together."""
 
 from functools import partial
 

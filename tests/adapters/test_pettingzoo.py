@@ -44,7 +44,7 @@ ENVS = {
     "pendulum": ("WarpPendulum-v1", {"max_episode_steps": 30}),
     "robot warehouse": ("WarpRware-v2", {"max_steps": 15}),
     "recall": ("WarpRecall-v0", {"delay": 14}),
-    "foraging": ("WarpForaging-8x8-3p-2f-v3", {"max_episode_steps": 20}),
+    "foraging": ("WarpForaging-v3", {"players": 3, "max_num_food": 2, "max_episode_steps": 20}),
     "spread": ("WarpSimpleSpread-v3", {"max_cycles": 15}),
     "catalysis": ("WarpCatalysis-v0", {"episode_length": 30}),
     "catalysis, two atoms": ("WarpCatalysis-v0", {"configuration": "two_atom_diffusion", "episode_length": 30}),

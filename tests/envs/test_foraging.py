@@ -123,7 +123,7 @@ def test_a_trained_policy_acts_in_lbforaging(tmp_path):
     for episode in range(episodes):
         obs, done = original.start(env, episode), False
         while not done:
-            actions, _ = policy.act(obs, deterministic=True)
+            actions, _ = policy.act(obs)
             obs, reward, done, _, _ = env.step(actions.tolist())
             obs, total = np.array(obs), total + sum(reward)
     assert total / episodes >= 0.95
