@@ -9,15 +9,13 @@ from gpu_vecenv.envs.rware.floor import floor_of
 from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.spec.fields import Constant, Field, Scratch, Table
+from gpu_vecenv.spec.layout import MAX_SCRATCH
 from gpu_vecenv.spec.params import Param, Params
 from gpu_vecenv.spec.roles import Role
 from gpu_vecenv.spec.validation import abbreviated
 
 REWARD_TYPES = ("individual", "global", "two_stage")
 COLLISIONS = ("resolve", "end")
-
-MAX_CELLS = 10_000
-"""Most cells of a warehouse, whose grid fits scratch: two bytes of each of its two layers, besides the robots' numbers."""
 
 
 def observation_space(params: Params) -> Box:
@@ -55,9 +53,12 @@ def check(params: Params) -> None:
             raise ParameterError(f"WarpRware-v2: {name} must be one of {', '.join(known)}, got {abbreviated(params[name])}.")
     floor, agents, queue = floor_of(params), params["n_agents"], params["request_queue_size"]
     cells = cells_of(params)
-    if not agents <= cells <= MAX_CELLS:
+    if agents > cells:
+        raise ParameterError(f"WarpRware-v2: a warehouse has a cell for each robot, got {cells} cells and {agents} robots.")
+    if cells + 3 * agents > MAX_SCRATCH:  # two layers of two bytes a cell, and three numbers of a robot
         raise ParameterError(
-            f"WarpRware-v2: a warehouse has a cell for each robot and at most {MAX_CELLS} cells, got {cells} for {agents} robots."
+            f"WarpRware-v2: the cells of a warehouse and three times its robots are at most {MAX_SCRATCH} together, "
+            f"got {cells} cells and {agents} robots."
         )
     if queue >= len(floor.homes):
         raise ParameterError(

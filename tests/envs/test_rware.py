@@ -131,9 +131,9 @@ def test_ids_have_the_originals_parameters():
     [
         ({"shelf_columns": 4}, "shelf_columns must be odd, got 4"),
         ({"request_queue_size": 32}, "below the number of shelves, 32"),
-        ({"n_agents": 111}, "a cell for each robot .* got 110 for 111 robots"),
+        ({"n_agents": 111}, "a cell for each robot, got 110 cells and 111 robots"),
         ({"column_height": 255, "shelf_rows": 3}, "at most 256 rows and columns, got 770 x 10"),
-        ({"column_height": 100, "shelf_rows": 2, "shelf_columns": 17}, "at most 10000 cells, got 10608"),
+        ({"column_height": 200, "shelf_columns": 19, "n_agents": 200}, "at most 12160 together, got 11774 cells and 200 robots"),
         ({"reward_type": "shared"}, "reward_type must be one of individual, global, two_stage, got 'shared'"),
         ({"collision": None}, "collision must be one of resolve, end, got None"),
         ({"layout": "xg\nx"}, "lines of one length, got 2, 1"),
