@@ -267,7 +267,7 @@ PRESETS: dict[str, Preset] = {
         network=NetworkConfig(activation="relu"),
     ),
     # Every role, or every agent of a role alike, learns by itself (IPPO).
-    "WarpSimple-v3": replace(_particles(), total_steps=200_000),
+    "WarpSimple-v3": replace(_particles(), num_envs=32, total_steps=200_000),
     "WarpSimpleSpread-v3": _particles(),
     "WarpSimpleTag-v3": _particles(),
     "WarpSimpleReference-v3": _particles(),
