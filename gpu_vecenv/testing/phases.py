@@ -302,6 +302,9 @@ def _memory(text: str, start: int, end: int, scope: Scope) -> Iterator[tuple[str
                 yield prefix + found[1], _lanes_of(index, scope), "", found.start(), last
             elif not prefix:
                 yield f"number {found[1]}", _of_world(scope), "", found.start(), last
+    for found in re.compile(r"(?<![\w.])w\.at\.(\w+)\s*\(").finditer(text, start, end):
+        last = paren_end(text, found.end() - 1)
+        yield found[1], _lanes_by_axes(text[found.end() : last - 1].strip(), scope), "", found.start(), last
     for name, memory in scope.scalars:
         for found in re.compile(rf"(?<![\w.]){name}\b(?!\s*[.(])").finditer(text, start, end):
             if not re.search(r"&\s*$", text[start : found.start()]):
@@ -340,6 +343,13 @@ def _lanes_of(index: str, scope: Scope) -> str:
     shifted = re.search(rf"{token}\s*[+-]|[+-]\s*{token}", index) and "*" not in index
     folded = re.search(rf"{token}.*[%/]", index)
     return scope.lanes if re.search(token, index) and not shifted and not folded else "other"
+
+
+def _lanes_by_axes(indices: str, scope: Scope) -> str:
+    """Return the lanes that access an element by an index for each axis; ``k / n, k % n`` is the element of the number k."""
+    token = _own_number(scope)
+    whole = re.fullmatch(rf"{token}\s*/\s*(\S+)\s*,\s*{token}\s*%\s*\1", indices)
+    return scope.lanes if whole else _lanes_of(indices, scope)
 
 
 def _direction(text: str, first: int, last: int) -> tuple[bool, bool]:

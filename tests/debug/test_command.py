@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -91,8 +92,9 @@ def test_a_python_is_started_for_the_kind_of_build(words, library, kind, monkeyp
     assert ("break env_step(GvWorld&)" in Started.words) == (words == "--gdb")
 
 
-def test_random_steps_name_the_fault(monkeypatch, capsys):
+def test_random_steps_name_the_fault(monkeypatch, capsys, tmp_path):
     monkeypatch.setenv(VARIABLE, "debug")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # for the file of the world
     assert random_steps(FAULTY, {"fault": 4}, num_worlds=2, steps=3, seed=0, device="cpu") == 1
     said = f"gpu-vecenv debug: faulty.cu:{line_of('me.v[2')}: env_step: index 2 of row 0 of w.state.v"
     shown = capsys.readouterr().err

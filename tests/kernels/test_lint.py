@@ -177,10 +177,15 @@ RACES = {
     "if (w.once) s.pot = 1; for (auto me : w.agents) me.x = s.pot;": "put w.barrier() between",
     "for (auto me : w.agents) me.x = 1; if (w.once) s.pot = s.x[0];": "put w.barrier() between",
     "for (auto me : w.agents) me.y = w.agents[0].x; for (auto me : w.agents) me.x = 1;": "put w.barrier() between",
+    "for (auto me : w.agents) w.at.cells(me.y, me.x) = 0;": "written at an index that is not the loop's",
+    "for (int k : w.each(n)) w.at.cells(k % 3, k / 3) = 0;": "written at an index that is not the loop's",
+    "for (int k : w.each(n)) s.cells[k] = 1; for (auto me : w.agents) me.x = w.at.cells(0, 1);": "put w.barrier() between",
     "for (auto me : w.agents) most = me.x; w.barrier(); for (auto me : w.agents) me.y = most;": "each lane has another value",
     "if (w.once) most = 3; for (auto me : w.agents) me.x = most;": "each lane has another value",
 }
 FINE = [
+    "for (int k : w.each(n)) w.at.cells(k / 3, k % 3) = w.at.cells(k / 3, k % 3) + 1;",
+    "for (auto me : w.agents) w.at.rows(me.index, 2) = 1; if (w.once) w.at.cells(y, 0) = 1;",
     "for (auto me : w.agents) me.x = w.agents[0].y;",
     "for (auto me : w.agents) { me.x = 1; me.y = me.x; }",
     "for (auto me : w.agents) me.x = 1; for (auto me : w.agents) me.y = me.x;",
