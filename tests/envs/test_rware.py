@@ -4,11 +4,13 @@ import gymnasium
 import numpy as np
 import pytest
 
-import gpu_vecenv  # noqa: F401
+import gpu_vecenv
 from gpu_vecenv.envs.rware.floor import floor_of
 from gpu_vecenv.envs.rware.reference import RwareReference
 from gpu_vecenv.envs.rware.spec import SPEC
 from gpu_vecenv.errors import ParameterError
+from gpu_vecenv.train.config import PRESETS
+from gpu_vecenv.train.config.presets import preset_of
 from gpu_vecenv.variants import VARIANTS
 from tests.devices import DEVICES
 from tests.envs.rware_original import CONFIGURATIONS, KEYS, RECORDED, RECORDING, crowded_state, random_actions
@@ -124,6 +126,13 @@ def test_ids_have_the_originals_parameters():
         assert [len(state[name][0]) for name in ("shelf_pos", "agent_dir", "request_queue")] == [shelves, robots, requests]
         env.close()
     assert make(1, env_id="WarpRware-tiny-2ag-v2", n_agents=5).num_agents == 5  # a keyword replaces a parameter of the id
+
+
+def test_an_id_with_parameters_trains_with_the_preset_of_its_env():
+    preset = preset_of("WarpRware-tiny-2ag-easy-v2")
+    assert preset.ppo == PRESETS["WarpRware-v2"].ppo and preset.env_kwargs == {}
+    with pytest.raises(ParameterError, match="expected an id of another package"):
+        gpu_vecenv.register_preset("WarpRware-tiny-2ag-easy-v2", preset)
 
 
 @pytest.mark.parametrize(
