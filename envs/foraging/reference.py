@@ -123,4 +123,4 @@ class ForagingReference:
                 players.append([r - top, c - left, self.levels[other]])
         players += [[-1, -1, 0]] * (len(self.places) - len(players))
         shown = 3 if self._params["observe_agent_levels"] else 2
-        return sum(foods, []) + sum((entry[:shown] for entry in players), [])
+        return [number for entry in foods + [each[:shown] for each in players] for number in entry]

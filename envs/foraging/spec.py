@@ -55,9 +55,6 @@ def check(params: Params) -> None:
             )
 
 
-LEVEL = {"low": 1, "high": HIGHEST}
-"""Bounds of parameters that are levels."""
-
 SPEC = EnvSpec(
     name="WarpForaging-v3",
     kernel=Path(__file__).with_name("foraging.cu"),
@@ -73,9 +70,9 @@ SPEC = EnvSpec(
         Param("normalize_reward", True, "bool", "True: rewards of all players for all food of an episode sum to 1"),
         Param("observe_agent_levels", True, "bool", "True: observations have the levels of players"),
         Param("penalty", 0.0, "float32", "subtracted from the reward of a player that loads in vain"),
-        Param("min_player_level", 1, "int32", "lowest level of a player", **LEVEL),
-        Param("max_player_level", 2, "int32", "highest level of a player", **LEVEL),
-        Param("min_food_level", 1, "int32", "lowest level of food", **LEVEL),
+        Param("min_player_level", 1, "int32", "lowest level of a player", low=1, high=HIGHEST),
+        Param("max_player_level", 2, "int32", "highest level of a player", low=1, high=HIGHEST),
+        Param("min_food_level", 1, "int32", "lowest level of food", low=1, high=HIGHEST),
         Param("max_food_level", 0, "int32", "highest level of food; 0 for the sum of the three lowest player levels", low=0,
               high=SUMMED * HIGHEST),
     ),

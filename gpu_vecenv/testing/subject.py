@@ -66,7 +66,9 @@ class Subject:
 
     def layout(self) -> Layout:
         """Return the memory layout of the env; its kernel is not compiled if the id is registered with its spec."""
-        spec, params = (self.env, {}) if isinstance(self.env, EnvSpec) else _registered(self.env)
+        if isinstance(self.env, EnvSpec):
+            return Layout(self.env, self.env.resolve(self.params))
+        spec, params = _registered(self.env)
         if spec is not None:
             return Layout(spec, spec.resolve({**params, **self.params}))
         env = self.make(num_worlds=1)

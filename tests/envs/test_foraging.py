@@ -41,6 +41,18 @@ def test_episodes_match_the_reference(name, device):
     assert not running.any()
 
 
+@pytest.mark.parametrize("highest", [0, 3])
+def test_with_force_coop_all_food_has_the_highest_level(highest):
+    env = make(200, players=5, max_num_food=3, force_coop=True, max_food_level=highest)
+    env.reset(seed=3)
+    state = env.get_state()
+    lowest = np.sort(state["player_level"], axis=1)[:, :3].sum(1)
+    expected = np.full(200, highest) if highest else lowest
+    np.testing.assert_array_equal(state["food"], np.where(state["food"] > 0, expected[:, None, None], 0))
+    np.testing.assert_array_equal(state["food_spawned"], state["food"].sum((1, 2)))
+    assert len(set(lowest.tolist())) == 4 and (state["food"] > 0).sum() == 600
+
+
 def test_food_beside_each_other_is_loaded_from_the_first_side():
     """No start has such a board: the player loads the food to its north, though it alone could load the one to its east."""
     food = np.zeros((1, 8, 8), np.int32)
@@ -110,6 +122,7 @@ def test_every_id_has_the_arguments_of_lbforaging():
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 def test_a_trained_policy_acts_in_lbforaging(tmp_path):
     """Trained by its preset here, it clears the board of the original in nearly all episodes."""
     pytest.importorskip("lbforaging")

@@ -95,6 +95,7 @@ def test_recorded_starts(name):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("name", CONFIGS)
 def test_steps_of_the_original(name):
     """States are those of the original's random play, and some in which players were put beside food."""
@@ -103,6 +104,7 @@ def test_steps_of_the_original(name):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("name", CONFIGS)
 def test_starts_of_the_original(name):
     pytest.importorskip("lbforaging")
