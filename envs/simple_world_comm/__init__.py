@@ -1,4 +1,4 @@
-"""World comm: a leader directs a hunt among forests and food."""
+"""World comm: a leader directs a hunt in forests."""
 
 from functools import partial
 

@@ -44,4 +44,4 @@ def lines() -> Iterator[str]:
         agents = " + ".join(f"{count} {role}" for role, count in spec.role_counts(params).items())
         spaces = [role.action(params) for role in spec.groups if role.action is not None]
         action = " + ".join(map(_spelled, spaces))
-        yield f"{name:29}{agents:24}{action:29}{(module.__doc__ or '').splitlines()[0]}"
+        yield f"{name:29}{agents + ' ':24}{action + ' ':29}{(module.__doc__ or '').splitlines()[0]}"

@@ -158,7 +158,7 @@ def by_agent(arrays: Any, roles: dict[str, int]) -> list[np.ndarray]:
 def crowded(env: Any, generator: np.random.Generator) -> Arrays:
     """Return random states of all worlds, in which agents often touch each other and leave the arena."""
     worlds, spec, state = env.num_worlds, env.env_spec, env.get_state()
-    spread = generator.choice([0.03, 0.3, 0.7, 1.0, 1.3], (worlds, 1, 1))
+    spread = generator.choice([0.03, 0.3, 0.7, 1.0, 1.3, 3.0], (worlds, 1, 1))
     drawn: Arrays = {"t": generator.integers(0, env.params["max_cycles"], worlds).astype(np.int32)}
     for field in spec.state:
         shape = state[field.name].shape

@@ -79,3 +79,13 @@ def test_agents_at_the_same_place_do_not_push_each_other():
     env.step({role: np.zeros((1, 1), np.int64) for role in ("adversary", "agent")})
     assert not env.get_state("agent_vel")["agent_vel"].any()
     env.close()
+
+
+def test_who_says_nothing_in_crypto_has_no_error():
+    env = make("crypto, continuous", 1)
+    env.reset(seed=0)
+    env.set_state({"goal": np.array([1], np.int32)})
+    said = {"eve": np.zeros(4), "bob": np.array([0, 1, 0, 0.5]), "alice": np.zeros(4)}
+    *_, info = env.step({role: words.astype(np.float32)[None, None] for role, words in said.items()})
+    np.testing.assert_array_equal(info["agent_reward"], [[0.0, -0.25, -0.25]])
+    env.close()
