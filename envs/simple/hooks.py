@@ -1,5 +1,8 @@
 """Simple: an agent is rewarded for being near a landmark. The motion is that of envs/mpe/physics.h, without contacts."""
 
+# mypy: ignore-errors
+# The types of hooks, such as f32, are functions under Python.
+
 from gpu_vecenv.pyhooks import Agent, World, clamp, f32, i32
 
 STEP_TIME = 0.1

@@ -1,5 +1,8 @@
 """Crypto: Alice sends Bob a message over a public channel, and Eve listens. Nobody moves. Eve is agent 0, Bob 1, Alice 2."""
 
+# mypy: ignore-errors
+# The types of hooks, such as f32, are functions under Python.
+
 from gpu_vecenv.pyhooks import Agent, World, clamp, f32, i32
 
 WORDS = 4

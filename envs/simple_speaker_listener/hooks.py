@@ -3,6 +3,9 @@
 The motion is that of envs/mpe/physics.h, without contacts.
 """
 
+# mypy: ignore-errors
+# The types of hooks, such as f32, are functions under Python.
+
 from gpu_vecenv.pyhooks import Agent, World, clamp, f32, i32
 
 STEP_TIME = 0.1

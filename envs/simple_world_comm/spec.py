@@ -17,8 +17,8 @@ def landmarks(params: Params) -> int:
 
 def of_agent(params: Params) -> int:
     """Length of an observation of a good agent: velocity, place, landmarks, others, forests, velocities of good agents."""
-    others = params["num_good"] + params["num_adversaries"] - 1
-    return 4 + 2 * (landmarks(params) + others + params["num_good"] - 1) + int(params["num_forests"])
+    good, adversaries, forests = (int(params[f"num_{kind}"]) for kind in ("good", "adversaries", "forests"))
+    return 4 + 2 * (landmarks(params) + good + adversaries - 1 + good - 1) + forests
 
 
 def of_adversary(params: Params) -> int:
