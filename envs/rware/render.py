@@ -14,7 +14,7 @@ from gpu_vecenv.render.frame import draw_status
 from gpu_vecenv.render.legend import Entry, draw_legend
 from gpu_vecenv.render.style import DEFAULT_STYLE, Colour, Palette, Style, mix
 
-MOST, NARROWEST = 640, 560  # pixels of the longer side of the floor, at most, and of the picture's width, at least
+MOST, NARROWEST = 640, 648  # pixels of the longer side of the floor, at most, and of the width, at least, for the legend
 LARGEST_CELL = 44.0
 MARGIN = 24.0
 STEPS = ((0.0, -1.0), (0.0, 1.0), (-1.0, 0.0), (1.0, 0.0))  # up, down, left, right, in the picture
@@ -34,7 +34,7 @@ class Renderer:
     def __init__(self, params: Mapping[str, Any], style: Style = DEFAULT_STYLE) -> None:
         self._style, self._floor, self._limit = style, floor_of(params), int(params["max_steps"])
         self._cell = min(LARGEST_CELL, MOST / max(self._floor.rows, self._floor.cols))
-        self._width = max(NARROWEST, round(self._floor.cols * self._cell + 2 * MARGIN))
+        self._width = max(NARROWEST, even(self._floor.cols * self._cell + 2 * MARGIN))
         self._left = (self._width - self._floor.cols * self._cell) / 2
         self._empty = self._draw_empty()
 
@@ -49,10 +49,10 @@ class Renderer:
                 `shelf_pos` (S, 2), `request_queue` (Q,), and the scalars `inactive_steps` and `t`.
 
         Returns:
-            The picture, uint8 of shape (H, W, 3); by default (605, 560, 3) at scale 1.
+            The picture, uint8 of shape (H, W, 3); by default (612, 648, 3) at scale 1.
         """
         scene = self.scene(state)
-        return np.concatenate([scene, draw_legend(self.legend, self._width, self._style)])
+        return np.concatenate([scene, draw_legend(self.legend, scene.shape[1], self._style)])
 
     def scene(self, state: Mapping[str, np.ndarray]) -> np.ndarray:
         """Draw a state without the legend: a part of a picture that has one `legend`.
@@ -94,7 +94,7 @@ class Renderer:
 
     def _draw_empty(self) -> Canvas:
         rows, cols, cell = self._floor.rows, self._floor.cols, self._cell
-        canvas = Canvas(self._width, round(rows * cell + MARGIN), style=self._style)
+        canvas = Canvas(self._width, even(rows * cell + MARGIN), style=self._style)
         left, right, bottom = self._left, self._left + cols * cell, rows * cell
         canvas.rectangle(left, 0, right, bottom, canvas.palette.surface)
         for x, y in self._floor.goals.tolist():
@@ -106,6 +106,11 @@ class Renderer:
         for k in range(rows + 1):
             canvas.line((left, k * cell, right, k * cell), canvas.palette.grid)
         return canvas
+
+
+def even(size: float) -> int:
+    """Return the even number of pixels at or above a size. Videos have even sizes."""
+    return 2 * math.ceil(size / 2)
 
 
 def shelf_colour(palette: Palette, requested: bool) -> Colour:

@@ -37,6 +37,7 @@ IDS = {
     "WarpPendulum-v1": {"max_episode_steps": 2},
     "WarpRecall-v0": {"delay": 2},
     "WarpForaging-v3": {"max_episode_steps": 2},
+    "WarpRware-v2": {"max_steps": 2},
     **{name: {"max_cycles": 2} for name in REGISTERED if name.startswith("WarpSimple")},
 }
 TAG = {"num_taggers": 2, "num_runners": 3, "episode_length": 30, "tagging_distance": 0.15}

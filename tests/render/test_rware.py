@@ -10,6 +10,7 @@ from gpu_vecenv.render.style import DARK, LIGHT, Style
 
 TOP = 48  # height of the line above the floor
 CELL = 44  # pixels of a cell by default
+LEFT = 104  # margin beside the default floor
 
 
 def draw(places=((0, 0), (0, 10)), directions=(0, 0), carrying=(-1, -1), requests=(0,), idle=5, palette=DARK, **given):
@@ -33,7 +34,7 @@ def draw(places=((0, 0), (0, 10)), directions=(0, 0), carrying=(-1, -1), request
 def find(picture, colour):
     """Cells (x, y) of the default floor with pixels of exactly `colour`, and the number of those pixels."""
     rows, columns = np.nonzero((picture[TOP:-60] == colour).all(axis=2))
-    cells, counts = np.unique(np.stack([(columns - 60) // CELL, rows // CELL], 1), axis=0, return_counts=True)
+    cells, counts = np.unique(np.stack([(columns - LEFT) // CELL, rows // CELL], 1), axis=0, return_counts=True)
     return {tuple(cell): count for cell, count in zip(cells.tolist(), counts.tolist(), strict=True)}
 
 
@@ -41,7 +42,7 @@ def find(picture, colour):
 def test_a_frame_has_its_dtype_and_is_not_too_large(params):
     picture = draw(((0, 0),), (0,), (-1,), **params, request_queue_size=0)
     assert picture.dtype == np.uint8 and picture.shape[2] == 3
-    assert picture.shape[0] <= 800 and 560 <= picture.shape[1] <= 700
+    assert picture.shape[0] <= 800 and 648 <= picture.shape[1] <= 700
 
 
 @pytest.mark.parametrize("palette", [DARK, LIGHT])
@@ -63,7 +64,7 @@ def test_a_loaded_robot_has_its_shelf_and_another_colour():
 @pytest.mark.parametrize(("direction", "ahead"), list(enumerate([(0, -8), (0, 8), (-8, 0), (8, 0)])))
 def test_a_line_shows_the_direction(direction, ahead):
     picture = draw(((4, 0), (0, 10)), (direction, 0))
-    x, y = 60 + round(4.5 * CELL), TOP + round(0.5 * CELL)
+    x, y = LEFT + round(4.5 * CELL), TOP + round(0.5 * CELL)
     for step in ([0, -8], [0, 8], [-8, 0], [8, 0]):
         assert (tuple(picture[y + step[1], x + step[0]]) == DARK.page) == (tuple(step) == ahead)
 

@@ -59,7 +59,7 @@ CRITICS = {
 
 FUSED = [name for name in CASES if name != "shared parts"]
 """Fused kernels take no observations with a shared part."""
-ITERATIONS = [
+REFERENCE_CASES = [
     pytest.param(name, algorithm, marks=() if name in list(names)[::3] else pytest.mark.slow)
     for algorithm, names in (("ppo", CASES), ("fused", FUSED))
     for name in names
@@ -188,7 +188,7 @@ def assert_equal(found, want, loose):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize(("name", "algorithm"), ITERATIONS)
+@pytest.mark.parametrize(("name", "algorithm"), REFERENCE_CASES)
 def test_iterations_are_those_of_the_reference(name, algorithm, device):
     """The reference learns from its own replay, and goes on from its own weights."""
     require_those_of_the_reference(name, *run_of(name, algorithm, device))
