@@ -147,7 +147,8 @@ def test_every_build_gives_the_same_bits(width, kind, dtype, copy, mode, make):
     compare(make, width, kind, dtype, autoreset_mode=mode, copy=copy)
 
 
-@pytest.mark.parametrize("which", [pytest.param("one by one", marks=pytest.mark.slow), "packs"])
+@pytest.mark.slow
+@pytest.mark.parametrize("which", ["one by one", "packs"])
 def test_a_step_draws_from_seed_world_episode_and_step(which, make):
     """World w draws in step t of episode e from counter (w, e, t, purpose), with the seed as key."""
     env = make(which, 40, "numbers")

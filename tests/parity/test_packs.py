@@ -222,7 +222,8 @@ GV_FN void env_observe(const GvArgs& a, const GvTeam& team, float* obs) {
 """
 
 
-@pytest.mark.parametrize("width", slow_but([2], [1, 2, 5]))
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [1, 2, 5])
 def test_an_observation_whose_width_is_a_parameter_gives_the_same_bits(width, backend, tmp_path: Path):
     """Packs are compiled for the default width; with others, worlds are stepped one by one. Sums and scratch are per world."""
     kernel = tmp_path / "wide.cu"

@@ -130,6 +130,7 @@ def actions_of(steps):
     return np.random.default_rng(steps).integers(0, 3, (steps, WORLDS), np.int32)
 
 
+@pytest.mark.slow
 def test_metrics_are_those_of_a_loop_over_the_worlds(make, spec):
     assert is_single(spec)
     env = make()

@@ -105,6 +105,7 @@ def test_one_launch_has_the_bits_of_single_steps_without_velocities(device):
     require_equal(*runs)
 
 
+@pytest.mark.slow
 def test_one_launch_gives_the_metrics_of_the_actions_that_it_took():
     """Compared with a rollout of the actions from the same state."""
     trainer = Trainer(TrainConfig("Wide-v0", num_envs=WORLDS, device="cpu", ppo=PPO, env_kwargs=CASES["Wide-v0"]), quiet=True)
