@@ -54,7 +54,7 @@ class RwareReference:
         self.requests = [int(shelf) for shelf in state["request_queue"]]
         self.messages = np.array(state["message"], int)
         self.inactive, self.t = int(state["inactive_steps"]), int(state["t"])
-        self._key = [int(state[name]) for name in ("seed", "world_id", "episode")]
+        self._key = int(state["seed"]), int(state["world_id"]), int(state["episode"])
 
     def get_state(self) -> dict[str, Any]:
         """Return the state under the names of the spec."""
