@@ -43,14 +43,14 @@ LIBRARIES = {"skrl.md": "skrl", "rl_games.md": "rl_games", "rsl_rl.md": "rsl_rl"
 LONGEST = "sb3-contrib.md"
 """Page whose block takes longest: it trains by six algorithms."""
 QUICK = ("README.md", "env_page_cartpole", "first-run.md", "sac.md", "wrappers.md", "threads.md")
-"""Pages whose blocks run in each run of the tests."""
+"""Pages whose blocks run in each run of the tests, beside those of libraries, which are skipped if their library is missing."""
 
 
 def marked(block):
     """Return a block as a parameter, with the name of its page; pages of envs have that of their folder."""
     of_env = block.path.parent.parent.name == "envs"
     name = f"env_page_{block.path.parent.name}" if of_env else block.path.name
-    marks = pytest.mark.slow if name == LONGEST else () if name in QUICK else pytest.mark.in_ci
+    marks = pytest.mark.slow if name == LONGEST else () if name in (*QUICK, *LIBRARIES) else pytest.mark.in_ci
     return pytest.param(block, marks=marks, id=f"{name}:{block.line}")
 
 

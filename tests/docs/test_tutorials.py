@@ -11,8 +11,8 @@ from tools.docs.tutorials import FOLDER, MAX_BYTES, TUTORIALS, normal, number_of
 PAGE = FOLDER / "README.md"
 
 
-LONG = ("6", "7", "8", "9", "10", "11", "12", "13", "14")
-"""Numbers of the notebooks that take longest: roles, other libraries, many sizes, the real world, learning, Lightning."""
+LONG = ("5", "6", "7", "8", "9", "10", "11", "12", "13", "14")
+"""Numbers of the notebooks that take longest: training, roles, other libraries, sizes, the real world, learning, Lightning."""
 
 
 LIBRARIES = {"14_lightning": "lightning"}

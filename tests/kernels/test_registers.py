@@ -13,7 +13,7 @@ from gpu_vecenv.backend.registers import FEW, LARGER, Report, choose_limit, resi
 from gpu_vecenv.registration import IDS
 from gpu_vecenv.spec.layout import MODULES, Layout
 from gpu_vecenv.testing.nvrtc import kernel_reports, version
-from tests.ids import EVERY_ID
+from tests.ids import EVERY_ID, marked
 from tests.kernels.registers import ARCH, RECORD, chosen, rows, table
 from tests.kernels.test_ptx import spec_of
 
@@ -24,8 +24,10 @@ def test_every_shipped_env_is_recorded():
     assert set(RECORDED) == {"nvrtc", *IDS}
 
 
-@pytest.mark.in_ci
-@pytest.mark.parametrize("name", EVERY_ID)
+CHECKED = [pytest.param(name, marks=pytest.mark.slow if marked(name) != name else pytest.mark.in_ci) for name in IDS]
+
+
+@pytest.mark.parametrize("name", CHECKED)
 def test_shipped_envs_use_the_registers_recorded_and_steps_do_not_spill(name):
     """Another version of NVRTC may use others. A rollout may spill a little, or with the largest limit."""
     for module, recorded in enumerate(RECORDED[name]):
