@@ -53,7 +53,7 @@ def test_random_steps_end_with_0_or_name_the_fault():
     assert wrong.stderr.startswith(f"gpu-vecenv debug: faulty.cu:{line_of('me.v[2')}: env_step: index 2 of row 0 of w.state.v")
 
 
-@pytest.mark.slow
+@pytest.mark.in_ci
 def test_a_script_gets_debug_kernels_and_its_words(tmp_path):
     (tmp_path / "script.py").write_text(SCRIPT)
     clean = debug(FAULTY, str(tmp_path / "script.py"), "0")
@@ -159,7 +159,7 @@ def test_a_sanitizer_names_the_line(tool, fault, said):
 GDB = [b for b in PAGE if b.language == "gdb"]
 
 
-@pytest.mark.slow
+@pytest.mark.in_ci
 @pytest.mark.skipif(shutil.which("gdb") is None, reason="gdb is not installed")
 def test_the_recipe_of_gdb_stops_in_the_hook_in_a_step_and_at_the_fault():
     (recipe,) = (b.text for b in GDB if "cuda" not in b.text)

@@ -47,7 +47,7 @@ def test_sincos_stays_within_its_bound(call):
         assert sincos_error(call, x) < SINCOS_BOUND
 
 
-@pytest.mark.slow
+@pytest.mark.in_ci
 def test_sincos_stays_within_its_bound_at_every_float(call):
     """Every float32 from 2^-13 to 8192. For smaller ones the first terms of the series suffice; negative ones mirror exactly."""
     first, last = bits([2.0**-13, 8192.0])

@@ -51,7 +51,7 @@ def test_errors_stay_within_their_bounds(call, name):
         assert worst_error(call, name, x.astype(np.float32)) < BOUNDS[name]
 
 
-@pytest.mark.slow
+@pytest.mark.in_ci
 @pytest.mark.parametrize("name", ONE_ARGUMENT)
 def test_errors_stay_within_their_bounds_at_every_97th_float(call, name):
     worst = 0.0

@@ -71,8 +71,13 @@ def test_every_program_is_tested():
     assert tuple(KERNELS) == PROGRAMS
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("arch", ARCHITECTURES)
+FOR_ARCHITECTURES = [
+    pytest.param(arch, marks=pytest.mark.in_ci if arch == ARCHITECTURES[0] else pytest.mark.slow) for arch in ARCHITECTURES
+]
+"""All architectures; CI compiles for the oldest one."""
+
+
+@pytest.mark.parametrize("arch", FOR_ARCHITECTURES)
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.kernel.stem)
 def test_programs_compile_for_every_architecture_without_inexact_instructions(program, arch):
     ptx = compile_text(kernel_source(program), arch, *program_options(program))

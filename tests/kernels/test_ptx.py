@@ -234,9 +234,16 @@ def test_the_check_finds_inexact_instructions_in_double():
         assert len(inexact_instructions(text, doubles=True)) == 1
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("arch", ARCHITECTURES)
-@pytest.mark.parametrize("module", range(len(MODULES)))
-@pytest.mark.parametrize(("name", "params"), CASES)
+FOR_ARCHITECTURES = [
+    pytest.param(name, params, module, arch, id=f"{name}-params{number}-{module}-{arch}",
+                 marks=pytest.mark.in_ci if arch == ARCHITECTURES[0] and params == SHAPES[name][0] else pytest.mark.slow)
+    for number, (name, params) in enumerate(CASES)
+    for module in range(len(MODULES))
+    for arch in ARCHITECTURES
+]  # fmt: skip
+"""Modules of all envs on each architecture; CI compiles the first shapes on the oldest one."""
+
+
+@pytest.mark.parametrize(("name", "params", "module", "arch"), FOR_ARCHITECTURES)
 def test_kernels_compile_for_every_architecture(name, params, module, arch):
     assert f".target sm_{arch}" in compile_ptx(spec_of(name), arch, module, **params)
