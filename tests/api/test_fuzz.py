@@ -9,18 +9,17 @@ import pytest
 from tests.api import fuzz_wrappers
 from tests.api.fuzz import ODD_VALUES, Fuzz, fuzz
 from tests.devices import DEVICES
+from tests.marks import slow_but
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", slow_but([0], range(4)))
 def test_random_calls_succeed_or_raise_typed_errors(seed, device):
     outcomes = fuzz(seed, 700, device)
     assert outcomes["step ok"] > 50 and sum(count for end, count in outcomes.items() if end.endswith("Error")) > 20
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", slow_but([0], range(2)))
 def test_random_calls_of_wrapped_envs_give_what_plain_references_give(seed):
     outcomes = fuzz_wrappers.fuzz(seed, 600)
     assert outcomes["step ok"] > 100 and sum(count for end, count in outcomes.items() if end.endswith("Error")) > 30

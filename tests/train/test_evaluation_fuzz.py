@@ -250,7 +250,6 @@ def test_every_option_of_a_run_is_read_or_refused():
                 use(config, **{name: value})
 
 
-@pytest.mark.slow
 def test_random_evaluations_equal_a_plain_loop(record):
     for seed in range(40):
         check(record, random.Random(seed))

@@ -59,12 +59,14 @@ CRITICS = {
 
 FUSED = [name for name in CASES if name != "shared parts"]
 """Fused kernels take no observations with a shared part."""
+QUICK = ("time limits", "numbers", "deaths", "absent agents, masks, shared part", "shared parts")
+"""Cases of each kind: truncation, a Gaussian head, deaths with several choices, masks, parts that agents share."""
 REFERENCE_CASES = [
-    pytest.param(name, algorithm, marks=() if name in list(names)[::3] else pytest.mark.slow)
+    pytest.param(name, algorithm, marks=() if name in QUICK else pytest.mark.slow)
     for algorithm, names in (("ppo", CASES), ("fused", FUSED))
     for name in names
 ]
-"""All cases; two of three are slow."""
+"""All cases; those outside ``QUICK`` are slow."""
 
 EVENTS = {
     "WarpCartPole-v1": {"time limits", "clipped ratios"},
