@@ -1,1 +1,1 @@
-"""What the multi-agent particle environments share: physics, parts of their specs, the slow reference, and pictures."""
+"""Shared parts of the multi-agent particle environments: physics, parts of specs, the slow reference, and pictures."""

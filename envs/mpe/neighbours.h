@@ -1,5 +1,5 @@
-// What an agent observes of landmarks and of other agents: all of them by number, or the nearest ones by rank. Slots of ranks that
-// nobody has are zeros. For scenarios with the parameters num_agent_neighbors and num_landmark_neighbors, of which 0 means all.
+// An agent observes all landmarks and other agents by number, or the nearest ones by rank. Slots beyond the last rank are zeros.
+// This is for scenarios with the parameters num_agent_neighbors and num_landmark_neighbors, of which 0 means all.
 #pragma once
 #include "../mpe/physics.h"
 

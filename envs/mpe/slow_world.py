@@ -186,7 +186,7 @@ class ParticleWorld:
         """Return the numbers of the agents of a role."""
         return [i for i, agent in enumerate(self.agents) if agent.role == role]
 
-    def others(self, i: int) -> list[int]:
+    def peers(self, i: int) -> list[int]:
         """Return the numbers of all other agents."""
         return [j for j in range(len(self.agents)) if j != i]
 

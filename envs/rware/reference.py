@@ -125,7 +125,7 @@ class RwareReference:
     def _moving(self, targets: Sequence[Place]) -> set[int]:
         """Return the robots that move: rings of more than two, and to each free cell the longest chain that leads there.
 
-        Of chains of one length, the one whose first robot has the lowest number moves, of equals the second one, and so on.
+        Among chains of one length, that moves whose first robot has the lowest number; if it is the same, the second decides.
         """
         chains: dict[Place, list[list[int]]] = {}
         moving: set[int] = set()

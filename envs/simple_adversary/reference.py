@@ -17,8 +17,8 @@ class SimpleAdversaryReference(ParticleWorld):
     def row(self, i: int) -> list[Any]:
         """Target, if the agent is a good one, then landmarks and other agents."""
         target = [self.landmarks[self.goal] - self.pos[i]] if i else []
-        others = self.seen_from(i, self.pos[self.others(i)], "num_agent_neighbors")
-        return [*target, self.seen_from(i, self.landmarks, "num_landmark_neighbors"), others]
+        agents_seen = self.seen_from(i, self.pos[self.peers(i)], "num_agent_neighbors")
+        return [*target, self.seen_from(i, self.landmarks, "num_landmark_neighbors"), agents_seen]
 
     def rewards(self) -> list[float]:
         """Distances from the target: minus that of the adversary; to good agents that, minus the smallest of theirs."""

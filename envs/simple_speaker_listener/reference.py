@@ -17,7 +17,7 @@ class SimpleSpeakerListenerReference(ParticleWorld):
         return [Body("speaker", 0.075, moves=False, words=3), Body("listener", 0.075)]
 
     def row(self, i: int) -> list[Any]:
-        """Of the speaker: the colour of the goal. Of the listener: velocity, landmarks, what was said."""
+        """Return the goal's colour for the speaker, and velocity, landmarks and the last word for the listener."""
         if i == 0:
             return [0.15 + 0.5 * np.eye(3)[self.goal]]
         return [self.vel[i], self.landmarks - self.pos[i], self.comm]

@@ -18,9 +18,9 @@ class SimpleSpreadReference(ParticleWorld):
 
     def row(self, i: int) -> list[Any]:
         """Velocity, place, landmarks, other agents, two zeros for what each of these says."""
-        others = self.seen_from(i, self.pos[self.others(i)], "num_agent_neighbors")
+        agents_seen = self.seen_from(i, self.pos[self.peers(i)], "num_agent_neighbors")
         landmarks = self.seen_from(i, self.landmarks, "num_landmark_neighbors")
-        return [self.vel[i], self.pos[i], landmarks, others, np.zeros_like(others)]
+        return [self.vel[i], self.pos[i], landmarks, agents_seen, np.zeros_like(agents_seen)]
 
     def _nearest(self) -> np.ndarray:
         """Distance of each landmark from the agent nearest to it."""
@@ -29,7 +29,7 @@ class SimpleSpreadReference(ParticleWorld):
     def rewards(self) -> list[float]:
         """Minus the sum of these distances, and minus 1 for each touch, weighted."""
         local, shared = self.params["local_ratio"], -self._nearest().sum()
-        touches = [sum(self.touch(i, j) for j in self.others(i)) for i in range(len(self.agents))]
+        touches = [sum(self.touch(i, j) for j in self.peers(i)) for i in range(len(self.agents))]
         return [(1 - local) * shared - local * number for number in touches]
 
     def is_over(self) -> bool:

@@ -26,14 +26,14 @@ class SimpleTagReference(ParticleWorld):
 
     def row(self, i: int) -> list[Any]:
         """Velocity, place, obstacles, other agents, velocities of those that are good."""
-        others, number = self.others(i), self.params["num_agent_neighbors"]
-        good = np.array([self.agents[j] is GOOD for j in others], bool)
-        velocities = self.vel[others][good]
+        peers, number = self.peers(i), self.params["num_agent_neighbors"]
+        good = np.array([self.agents[j] is GOOD for j in peers], bool)
+        velocities = self.vel[peers][good]
         if number:
-            seen = self.seen(i, self.pos[others], "num_agent_neighbors")
+            seen = self.seen(i, self.pos[peers], "num_agent_neighbors")
             velocities = np.zeros((number, 2))
-            velocities[: len(seen)] = (self.vel[others] * good[:, None])[seen]
-        places = self.seen_from(i, self.pos[others], "num_agent_neighbors")
+            velocities[: len(seen)] = (self.vel[peers] * good[:, None])[seen]
+        places = self.seen_from(i, self.pos[peers], "num_agent_neighbors")
         return [self.vel[i], self.pos[i], self.seen_from(i, self.landmarks, "num_landmark_neighbors"), places, velocities]
 
     def _touches(self) -> dict[int, int]:

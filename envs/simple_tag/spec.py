@@ -10,9 +10,9 @@ from gpu_vecenv.spec.roles import Role
 
 def features(params: Params, seen_good: int) -> int:
     """Length of an observation of an agent that sees a number of good agents: velocity, place, obstacles, others, velocities."""
-    others = params["num_good"] + params["num_adversaries"] - 1
+    peers = params["num_good"] + params["num_adversaries"] - 1
     velocities = slots(params, "num_agent_neighbors", seen_good)
-    seen = slots(params, "num_landmark_neighbors", params["num_obstacles"]) + slots(params, "num_agent_neighbors", others)
+    seen = slots(params, "num_landmark_neighbors", params["num_obstacles"]) + slots(params, "num_agent_neighbors", peers)
     return 4 + 2 * (seen + velocities)
 
 

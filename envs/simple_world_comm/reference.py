@@ -42,9 +42,9 @@ class SimpleWorldCommReference(ParticleWorld):
 
     def row(self, i: int) -> list[Any]:
         """Velocity, place, landmarks, others, then velocities of good agents and forests, and words for adversaries."""
-        others = self.others(i)
-        places = [(self.pos[j] - self.pos[i]) * self._sees(i, j) for j in others]
-        velocities = [self.vel[j] * self._sees(i, j) for j in others if self.agents[j] is GOOD]
+        peers = self.peers(i)
+        places = [(self.pos[j] - self.pos[i]) * self._sees(i, j) for j in peers]
+        velocities = [self.vel[j] * self._sees(i, j) for j in peers if self.agents[j] is GOOD]
         forests = np.where(self._inside(i), 1.0, -1.0)
         first = [self.vel[i], self.pos[i], self.landmarks - self.pos[i], places]
         return [*first, forests, velocities] if self.agents[i] is GOOD else [*first, velocities, forests, self.comm]
@@ -52,7 +52,7 @@ class SimpleWorldCommReference(ParticleWorld):
     def rewards(self) -> list[float]:
         """Touches and distances for adversaries; touches, food and the price of the place for good agents."""
         prey = self.numbers("agent")
-        hunters = [i for i in self.others(-1) if i not in prey]
+        hunters = [i for i in self.peers(-1) if i not in prey]
         touches = {i: sum(self.touch(i, j) for j in hunters) for i in prey}
         rewards = [5 * sum(touches.values()) - 0.1 * min(distance(self.pos[i], self.pos[j]) for j in prey) for i in hunters]
         for i in prey:

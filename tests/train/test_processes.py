@@ -27,7 +27,7 @@ def results(tmp_path_factory):
     return of_cases(CASES), four, two
 
 
-@pytest.mark.slow
+@pytest.mark.in_ci
 @pytest.mark.parametrize("name", CASES)
 def test_runs_in_processes_equal_those_in_one(results, name):
     one, four, two = results
@@ -35,7 +35,7 @@ def test_runs_in_processes_equal_those_in_one(results, name):
         assert_close(results_of_rank[name], one[name])
 
 
-@pytest.mark.slow
+@pytest.mark.in_ci
 def test_processes_have_the_same_weights_to_the_last_bit(results):
     """Else they would drift apart, because nothing but the gradient is added up."""
     for ranks in results[1:]:

@@ -85,9 +85,9 @@ class DebugWatch:
         if wrong is None:
             file.unlink()
             return NonFiniteError(f"{text}; the env's own numbers are finite, so look at what changes them, such as reward=")
-        made = NonFiniteError(f"{text}; {replay_command(env, file)} makes this step again")
-        made.file = str(file)
-        return made
+        failure = NonFiniteError(f"{text}; {replay_command(env, file)} makes this step again")
+        failure.file = str(file)
+        return failure
 
     def _of_fault(self, env: Any, actions: Mapping[str, np.ndarray], fault: HookFault) -> str:
         """Find the first world whose hook fails, and return the text about its file."""
