@@ -159,6 +159,13 @@ def test_random_files_raise_errors_or_give_options_that_are_stored_unchanged(tmp
     assert 0.02 * count < accepted < 0.9 * count
 
 
+def test_an_algorithm_of_thousands_of_digits_raises_a_short_error(tmp_path):
+    (tmp_path / "run.yaml").write_text(f"{BEGIN}algorithm: 0x{'f' * 5000}\nnetwork: {{}}\n")
+    with pytest.raises(ConfigError, match="algorithm: expected ") as caught:
+        TrainConfig.from_yaml(tmp_path / "run.yaml")
+    assert len(str(caught.value)) < MOST_LETTERS
+
+
 class Unprintable:
     def __repr__(self):
         raise RuntimeError("no text")

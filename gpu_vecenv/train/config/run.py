@@ -360,7 +360,8 @@ def _built_groups(options: Mapping[str, Any], preset: Preset, algorithm: object)
     if isinstance(ppo := options.get("ppo"), Mapping):
         built["ppo"] = from_options(PPOConfig, {**vars(preset.ppo), **ppo})
     if isinstance(network := options.get("network"), Mapping):
-        built["network"] = from_options(NetworkConfig, {**vars(preset.of(str(algorithm)).network), **network})
+        known = algorithm if isinstance(algorithm, str) else ""  # a value of another type is refused with the other options
+        built["network"] = from_options(NetworkConfig, {**vars(preset.of(known).network), **network})
     if isinstance(bounds := options.get("auto_sizes"), Mapping):
         built["auto_sizes"] = from_options(AutoSizes, bounds)
     return built
