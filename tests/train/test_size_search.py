@@ -120,18 +120,19 @@ def test_all_sizes_keep_updates_optimiser_steps_memory_and_bounds(reference, tot
     usual = reference.sizes.num_minibatches * math.ceil(reference.total_steps / reference.sizes.batch)
     needed = usual * min(1, total_steps / reference.total_steps)
     fitting = [sizes for sizes in all_sizes(grid) if bytes_of(sizes) <= 30_000_000]
-    assert len(fitting) > 4
+    shortest = reference.horizon if total_steps > reference.total_steps else reference.sizes.num_steps
+    assert len(fitting) >= 2
     for worlds, length, minibatches in fitting:
         updates = math.ceil(total_steps / (worlds * length))
         assert updates >= 200
         assert minibatches * updates >= needed or minibatches == worlds * length
         assert minibatches / 4 <= max(1, math.ceil(needed / updates))
-        assert reference.horizon <= length <= reference.sizes.num_steps
+        assert shortest <= length <= reference.sizes.num_steps
 
 
 def test_the_most_worlds_are_the_most_that_fit_into_memory_and_updates():
     """Beside all numbers of worlds, tried one by one."""
-    for total_steps, room in ((10**6, 10**12), (10**8, 20_000_000), (10**7, 3_000_000)):
+    for total_steps, room in ((2 * 10**6, 10**12), (10**8, 20_000_000), (10**7, 3_000_000)):
         grid = grid_of(total_steps=total_steps, room=room)
         for length in (64, 32):
             most = max(sizes.num_envs for sizes in all_sizes(grid) if sizes.num_steps == length)
@@ -224,7 +225,7 @@ def test_among_equally_fast_sizes_those_with_the_most_updates_are_taken():
 
 def test_finalists_are_measured_twice_and_the_mean_counts():
     machine = Machine(1e-3, 1e-5, 1e-8, 1e-8, 1e-5, noise=0.5, seed=3)
-    search = Search(grid_of(), machine, 1e9, machine.now)
+    search = Search(grid_of(total_steps=10**8), machine, 1e9, machine.now)
     search.run()
     twice = [sizes for sizes in set(machine.tried) if machine.tried.count(sizes) == 2]
     assert len(twice) == 3

@@ -136,6 +136,8 @@ class Grid:
 
     def _usual_lengths(self) -> tuple[int, int]:
         longest = self.reference.sizes.num_steps
+        if self.total_steps <= self.reference.total_steps:
+            return longest, longest  # values of later steps are learned too little to stand for rewards of a rollout cut short
         return min(longest, math.ceil(min(self.reference.horizon, longest))), longest
 
     def _fewest_worlds(self) -> int:
