@@ -1,9 +1,10 @@
 """IPPO and MAPPO of JaxMARL beside ours: ``python benchmarks/jaxmarl_anchor.py --source .peers/jaxmarl --cases spread-ippo``.
 
 Runs JaxMARL's own scripts ``baselines/IPPO/ippo_ff_mpe.py`` and ``baselines/MAPPO/mappo_rnn_mpe.py`` with their own options, as
-``baselines/run_minimal_baseline_set.yaml`` does, on the scenarios that exist here: all seeds at once by ``jax.vmap``, as its IPPO.
-``--source`` is a checkout of github.com/FLAIROx/JaxMARL. The scripts need jax, flax, optax and distrax. Weights & Biases, Hydra,
-pictures and gymnax, which they import and this does not use, are stand-ins, and so is the call to the host after each update.
+``baselines/run_minimal_baseline_set.yaml`` does, on the scenarios that exist here: all seeds at once by ``jax.vmap``, as its IPPO
+does. ``--source`` is a checkout of github.com/FLAIROx/JaxMARL. The scripts need jax, flax, optax and distrax. Weights & Biases,
+Hydra, pictures and gymnax, which they import and this does not use, are stand-ins, and so is the call to the host after each
+update.
 
 A return is the sum of an agent's own rewards over an episode of 25 steps, with actions drawn from the policy, here as there. The
 scripts log something else: sums over 26 steps, because JaxMARL compares its limit of 25 before it counts a step, times the number

@@ -1,4 +1,4 @@
-"""Results of many tasks of ``gpu-vecenv reproduce`` on several GPUs: ``python benchmarks/reproduce_all.py --devices cuda:0 cuda:1``.
+"""Results of many tasks of ``gpu-vecenv reproduce``: ``python benchmarks/reproduce_all.py --devices cuda:0 cuda:1``.
 
 Each device takes the next job as soon as it is free, in a process of its own. A job is a task and an algorithm, such as
 ``WarpSimpleSpread-v3:mappo``. After ``--limit-s`` seconds no job begins and those that run are stopped, so that a lease of a

@@ -93,7 +93,8 @@ def interquartile_mean(values: Sequence[float] | np.ndarray) -> float:
 def bootstrap_interval(scores: np.ndarray, confidence: float = 0.95, samples: int = 10_000) -> tuple[float, float]:
     """Return the ends of the interval of ``interquartile_mean()`` by the stratified bootstrap.
 
-    Source: Agarwal et al. 2021, arXiv 2108.13264. Runs are drawn with replacement for each task separately; the ends are percentiles of the results.
+    Source: Agarwal et al. 2021, arXiv 2108.13264. Runs are drawn with replacement for each task separately; the ends are
+    percentiles of the results.
 
     Args:
         scores: (runs, tasks), or (runs,) for one task.
