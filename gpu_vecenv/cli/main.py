@@ -22,6 +22,7 @@ from gpu_vecenv.heartbeat import Heartbeat
 
 COMMANDS = {
     "train": ("gpu_vecenv.cli.train:train", "train policies; writes checkpoint, metrics, curves and a video"),
+    "reproduce": ("gpu_vecenv.cli.reproduce:reproduce", "train a task of papers by its protocol; prints returns, writes JSON"),
     "sweep": ("gpu_vecenv.cli.sweep:sweep", "search for good options with many runs; writes the best as YAML"),
     "eval": ("gpu_vecenv.cli.evaluation:eval_run", "play episodes with policies of runs and print the means"),
     "verify": ("gpu_vecenv.cli.verify:verify_file", "play a recorded evaluation again, and confirm its returns to the bit"),
@@ -43,6 +44,7 @@ COMMANDS = {
 
 EXTRA_MODULES: dict[str, tuple[str, ...]] = {
     "train": ("tyro", "rich"),
+    "reproduce": ("tyro", "rich", "matplotlib"),
     "sweep": ("tyro", "rich", "optuna", "matplotlib"),
     "eval": ("tyro", "rich"),
     "verify": ("tyro", "rich"),

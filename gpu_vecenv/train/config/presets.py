@@ -149,10 +149,22 @@ def _off_policy(options: AlgorithmConfig, num_envs: int, total_steps: int) -> Al
     return AlgorithmPreset(options, num_envs, total_steps, SMALL_RELU)
 
 
+PARTICLES_VDN = AlgorithmPreset(
+    PQNConfig(num_steps=25, num_minibatches=16, learning_rate=1e-3, gamma=0.95, reward_scale=0.1, mixing="vdn"),
+    num_envs=128,
+    total_steps=1_000_000,
+)
+"""Preset of PQN-VDN for the particle envs."""
+
+
 def _particles(**ppo: Any) -> Preset:
     """Return the preset of a particle env: a rollout is an episode of 25 steps."""
-    options: dict[str, Any] = {"num_steps": 25, "learning_rate": 1e-3, "gamma": 0.95, "entropy_coef_final": 0.0}
-    return Preset(num_envs=128, total_steps=1_000_000, ppo=PPOConfig(**{**options, **ppo}))
+    options: dict[str, Any] = {
+        "num_steps": 25, "num_minibatches": 8, "learning_rate": 2e-3, "gamma": 0.95, "entropy_coef_final": 0.0,
+    }  # fmt: skip
+    network = NetworkConfig(activation="relu")
+    vdn = {"pqn": PARTICLES_VDN}
+    return Preset(num_envs=128, total_steps=1_000_000, ppo=PPOConfig(**{**options, **ppo}), network=network, algorithms=vdn)
 
 
 # Classic control starts from the hyperparameters of RL Baselines3 Zoo (github.com/DLR-RM/rl-baselines3-zoo, hyperparams/ppo.yml),
@@ -258,6 +270,12 @@ PRESETS: dict[str, Preset] = {
         num_envs=256,
         total_steps=1_000_000,
         ppo=PPOConfig(num_minibatches=16, learning_rate=2e-3, entropy_coef_final=0.0),
+        network=NetworkConfig(activation="relu"),
+        algorithms={
+            "pqn": AlgorithmPreset(
+                PQNConfig(num_minibatches=16, learning_rate=1e-3, mixing="vdn"), num_envs=256, total_steps=1_000_000
+            )
+        },
     ),
     # A delivery takes a few dozen right actions in a row, which random play seldom takes, so a rollout has many steps.
     "WarpRware-v2": Preset(
@@ -265,6 +283,11 @@ PRESETS: dict[str, Preset] = {
         total_steps=5_000_000,
         ppo=PPOConfig(num_steps=64, learning_rate=1e-3),
         network=NetworkConfig(activation="relu"),
+        algorithms={
+            "pqn": AlgorithmPreset(
+                PQNConfig(num_steps=64, num_minibatches=16, learning_rate=1e-3, mixing="vdn"), num_envs=128, total_steps=5_000_000
+            )
+        },
     ),
     # Every role, or every agent of a role alike, learns by itself (IPPO).
     "WarpSimple-v3": replace(_particles(), num_envs=32, total_steps=200_000),

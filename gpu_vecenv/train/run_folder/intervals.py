@@ -81,3 +81,31 @@ def mean_curve(curves: Sequence[tuple[Sequence[float], Sequence[float]]], confid
         error = np.sqrt(squares / (count - 1) / count)
     quantiles = {int(n): student_quantile(0.5 + confidence / 2, int(n) - 1) for n in np.unique(count) if n > 1}
     return MeanCurve(at, mean, np.array([quantiles.get(int(n), math.nan) for n in count]) * error)
+
+
+def interquartile_mean(values: Sequence[float] | np.ndarray) -> float:
+    """Return the mean without the lowest and the highest quarter of the values; quarters are rounded down."""
+    ordered = np.sort(np.asarray(values, np.float64), axis=None)
+    cut = len(ordered) // 4
+    return float(ordered[cut : len(ordered) - cut].mean())
+
+
+def bootstrap_interval(scores: np.ndarray, confidence: float = 0.95, samples: int = 10_000) -> tuple[float, float]:
+    """Return the ends of the interval of ``interquartile_mean()`` by the stratified bootstrap.
+
+    Source: Agarwal et al. 2021, arXiv 2108.13264. Runs are drawn with replacement for each task separately; the ends are
+    percentiles of the results.
+
+    Args:
+        scores: (runs, tasks), or (runs,) for one task.
+        confidence: probability of the interval.
+        samples: number of draws.
+    """
+    table = np.asarray(scores, np.float64).reshape(len(scores), -1)
+    runs, tasks = table.shape
+    drawn = np.random.default_rng(0).integers(runs, size=(samples, runs, tasks))
+    ordered = np.sort(table[drawn, np.arange(tasks)].reshape(samples, -1), axis=1)
+    cut = ordered.shape[1] // 4
+    means = ordered[:, cut : ordered.shape[1] - cut].mean(1)
+    low, high = np.quantile(means, [0.5 - confidence / 2, 0.5 + confidence / 2])
+    return float(low), float(high)
