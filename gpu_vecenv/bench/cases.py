@@ -78,7 +78,9 @@ COOP = {"max_num_food": 2, "force_coop": True}
 WAREHOUSE = {"shelf_rows": 2, "n_agents": 4, "request_queue_size": 8}
 """Parameters that Jumanji's foraging and warehouse have by default; Jumanji's warehouse ends on a collision."""
 
-SUITES = ((SPREAD, {}), (FORAGING, COOP), (RWARE, WAREHOUSE), (RWARE, {**WAREHOUSE, "collision": "end"}))
+SUITES: tuple[tuple[str, dict[str, Any]], ...] = (
+    (SPREAD, {}), (FORAGING, COOP), (RWARE, WAREHOUSE), (RWARE, {**WAREHOUSE, "collision": "end"}),
+)  # fmt: skip
 """Envs of papers with their parameters, each beside its original or a port."""
 
 
