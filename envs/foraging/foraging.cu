@@ -149,18 +149,58 @@ GV_INLINE float load(GvWorld& w, int player, int cell) {
     return w.params.normalize_reward ? reward / ((float)levels * (float)w.state.food_spawned) : reward;
 }
 
-// Lists the foods, row by row. One lane calls it, because observations have this order.
-GV_FN void list_foods(GvWorld& w) {
-    int found = 0;
-    for (int row = 0; row < w.sizes.rows; ++row) {
-        for (int col = 0; col < w.sizes.cols; ++col) {
-            if (w.at.food(row, col) > 0 && found < w.sizes.max_num_food) w.scratch.foods[found++] = pack(row, col);
+// ---- the list of foods --------------------------------------------------------------------------------------------------------
+
+// Notes cell number `cell` if it has food, in any order. Foods beyond the room of the list are only counted.
+GV_INLINE void note_food(GvWorld& w, int cell, int level) {
+    if (level <= 0) return;
+    const int place = gv_fetch_add(&w.scratch.num_foods[0]);
+    if (place < w.sizes.max_num_food) w.scratch.noted[place] = cell;
+}
+
+// Notes the foods on the board, whose number must be 0 before. The lanes of a world read it in whole sectors, if its address allows.
+GV_FN void note_foods(GvWorld& w) {
+    typedef GvVec<gv_i32, 4> Four;
+    const int cells = w.sizes.rows * w.sizes.cols;
+    const gv_i32* food = &w.state.food[0];
+    if (GV_VECTOR_STORES && cells % 4 == 0 && (gv_u64)food % sizeof(Four) == 0) {
+        for (int k : w.each(cells / 4)) {
+            const Four four = ((const Four*)food)[k];
+            GV_UNROLL for (int i = 0; i < 4; ++i) note_food(w, 4 * k + i, four.value[i]);
         }
+        return;
+    }
+    for (int cell : w.each(cells)) note_food(w, cell, food[cell]);
+}
+
+// Orders the noted foods row by row, as observations have them. No result depends on the order in which they were noted.
+GV_FN void order_foods(GvWorld& w) {
+    const int noted = w.scratch.num_foods[0];
+    if (noted > w.sizes.max_num_food) return;
+    for (int i : w.each(noted)) {
+        const int cell = w.scratch.noted[i];
+        int place = 0;
+        for (int j = 0; j < noted; ++j) place += w.scratch.noted[j] < cell;
+        w.scratch.foods[place] = pack(cell / w.sizes.cols, cell % w.sizes.cols);
+    }
+}
+
+// Lists the first foods row by row, if the board has more than the list has room for, which only a state from outside has. One lane
+// calls it.
+GV_FN void cut_foods(GvWorld& w) {
+    if (w.scratch.num_foods[0] <= w.sizes.max_num_food) return;
+    int found = 0;
+    for (int cell = 0; found < w.sizes.max_num_food && cell < w.sizes.rows * w.sizes.cols; ++cell) {
+        if (w.state.food[cell] > 0) w.scratch.foods[found++] = pack(cell / w.sizes.cols, cell % w.sizes.cols);
     }
     w.scratch.num_foods[0] = found;
 }
 
+// ---- steps --------------------------------------------------------------------------------------------------------------------
+
 GV_FN void env_step(GvWorld& w) {
+    if (w.once) w.scratch.num_foods[0] = 0;
+    w.barrier();
     for (auto me : w.agents) {
         const int action = me.action.index(), row = me.player_pos[0], col = me.player_pos[1];
         const int r = row + (action == SOUTH) - (action == NORTH), c = col + (action == EAST) - (action == WEST);
@@ -169,6 +209,7 @@ GV_FN void env_step(GvWorld& w) {
         w.scratch.wanted[me.index] = action == LOAD ? food_beside(w, row, col) : -1;
         w.scratch.loaded[me.index] = 0;
     }
+    note_foods(w);
     w.barrier();
     for (auto me : w.agents) {
         const int target = w.scratch.target[me.index], wanted = w.scratch.wanted[me.index];
@@ -180,16 +221,21 @@ GV_FN void env_step(GvWorld& w) {
         }
         me.reward = wanted >= 0 ? load(w, me.index, wanted) : 0.0f;
     }
+    order_foods(w);
     w.barrier();
     if (w.once) {
         for (int j = 0; j < w.agents.count(); ++j) {
             if (w.scratch.loaded[j]) food_in(w, w.scratch.wanted[j]) = 0;
         }
-        list_foods(w);
-        w.terminate(w.scratch.num_foods[0] == 0);
+        cut_foods(w);
+        bool any_left = false;
+        for (int i = 0; i < w.scratch.num_foods[0]; ++i) any_left |= food_in(w, w.scratch.foods[i]) > 0;
+        w.terminate(!any_left);
         w.truncate_at(w.params.max_episode_steps);
     }
 }
+
+// ---- observations -------------------------------------------------------------------------------------------------------------
 
 // Row, column and, if it is shown, level, at a place of a row; returns the next place.
 GV_INLINE int write_entry(const GvObsRow& row, int at, int y, int x, int level, bool shown = true) {
@@ -206,9 +252,9 @@ GV_INLINE void observe_one(GvWorld& w, int player, const GvObsRow& row) {
     const int top = y > sight ? y - sight : 0, left = x > sight ? x - sight : 0;
     int at = 0;
     for (int i = 0; i < w.scratch.num_foods[0]; ++i) {
-        const int cell = w.scratch.foods[i], r = row_of(cell), c = col_of(cell);
-        const bool seen = r >= top && r <= y + sight && c >= left && c <= x + sight;
-        if (seen) at = write_entry(row, at, r - top, c - left, food_in(w, cell));
+        const int cell = w.scratch.foods[i], r = row_of(cell), c = col_of(cell), level = food_in(w, cell);
+        const bool seen = level > 0 && r >= top && r <= y + sight && c >= left && c <= x + sight;
+        if (seen) at = write_entry(row, at, r - top, c - left, level);
     }
     while (at < 3 * w.sizes.max_num_food) at = write_entry(row, at, -1, -1, 0);
     at = write_entry(row, at, y - top, x - left, w.state.player_level[player], shown);
@@ -220,13 +266,19 @@ GV_INLINE void observe_one(GvWorld& w, int player, const GvObsRow& row) {
     while (at < w.sizes.num_features) at = write_entry(row, at, -1, -1, 0, shown);
 }
 
-// After a step, scratch has the list of foods.
+// After a step, scratch has the list of foods; those that were loaded have level 0.
 GV_FN void env_observe_step(GvWorld& w) {
     for (auto me : w.agents) observe_one(w, me.index, me.obs);
 }
 
 GV_FN void env_observe(GvWorld& w) {
-    if (w.once) list_foods(w);
+    if (w.once) w.scratch.num_foods[0] = 0;
+    w.barrier();
+    note_foods(w);
+    w.barrier();
+    order_foods(w);
+    w.barrier();
+    if (w.once) cut_foods(w);
     w.barrier();
     for (auto me : w.agents) observe_one(w, me.index, me.obs);
 }

@@ -91,6 +91,7 @@ SPEC = EnvSpec(
         Scratch("wanted", "int32", ("num_agents",), "cell of the food that each player loads, -1 for none"),
         Scratch("loaded", "int32", ("num_agents",), "1 for each player whose food is loaded"),
         Scratch("num_foods", "int32", (1,), "foods on the board"),
+        Scratch("noted", "int32", ("max_num_food",), "cells of the foods, in any order"),
         Scratch("foods", "int32", ("max_num_food",), "cells of the foods, row by row"),
     ),
     check=check,

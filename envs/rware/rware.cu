@@ -7,6 +7,7 @@ enum { UP, DOWN, LEFT, RIGHT };
 #define REQUESTED 0x8000  // bits of a cell in the layer of shelves, above the shelf's number
 #define CARRIED 0x4000
 #define NOBODY (-1)
+#define GRID_ROUND 8  // cells of the grid that are cleared at once; spec.py rounds its length up to their multiple
 
 // ---- places -------------------------------------------------------------------------------------------------------------------
 
@@ -31,16 +32,22 @@ GV_INLINE int cell_before(const GvWorld& w, const GvAgent& me) {
 // Layers of the grid: the number of the robot in each cell, and that of the shelf with its bits, plus 1 each; 0 for none. After a
 // collision several robots may stand in one cell, which shows the last robot and the last carried shelf.
 GV_FN void fill_grid(GvWorld& w) {
+    typedef GvVec<gv_u16, GRID_ROUND> Cells;
     const int cells = w.params.rows * w.params.cols;
     gv_u16 *const robots = &w.scratch.grid[0], *const shelves = robots + cells;
-    for (int k : w.each(2 * cells)) robots[k] = 0;
+    for (int k : w.each((2 * cells + GRID_ROUND - 1) / GRID_ROUND)) ((Cells*)robots)[k] = {};
+    for (auto me : w.agents) w.scratch.here[me.index] = cell_of(w, me);
     w.barrier();
-    if (w.once) {
-        for (int i = 0; i < w.agents.count(); ++i) {
-            const int cell = cell_of(w, w.agents[i]), shelf = w.agents[i].carrying;
-            robots[cell] = (gv_u16)(i + 1);
-            if (shelf >= 0) shelves[cell] = (gv_u16)(shelf + 1 | CARRIED);
+    for (auto me : w.agents) {
+        const int cell = w.scratch.here[me.index], shelf = me.carrying;
+        bool last = true, last_carrying = shelf >= 0;
+        for (int j = me.index + 1; j < w.agents.count(); ++j) {
+            if (w.scratch.here[j] != cell) continue;
+            last = false;
+            if (w.agents[j].carrying >= 0) last_carrying = false;
         }
+        if (last) robots[cell] = (gv_u16)(me.index + 1);
+        if (last_carrying) shelves[cell] = (gv_u16)(shelf + 1 | CARRIED);
     }
     w.barrier();
     for (int shelf : w.each(w.sizes.shelf_pos_axis0)) {
@@ -48,9 +55,7 @@ GV_FN void fill_grid(GvWorld& w) {
         if (!(shelves[cell] & CARRIED)) shelves[cell] = (gv_u16)(shelf + 1);  // standing shelves have cells of their own
     }
     w.barrier();
-    if (w.once) {
-        for (int k = 0; k < w.sizes.request_queue_size; ++k) shelves[cell_of_shelf(w, w.state.request_queue[k])] |= REQUESTED;
-    }
+    for (int k : w.each(w.sizes.request_queue_size)) shelves[cell_of_shelf(w, w.state.request_queue[k])] |= REQUESTED;
     w.barrier();
 }
 
@@ -100,7 +105,7 @@ GV_FN void env_reset(GvWorld& w) {
 // The cell that a robot asks for. A loaded robot does not ask for that of a standing shelf; if collisions end the episode, nor
 // for that of a carried one.
 GV_INLINE int asked_cell(const GvWorld& w, const GvAgent& me, int action) {
-    const int here = cell_of(w, me), before = action == FORWARD ? cell_before(w, me) : here;
+    const int here = w.scratch.here[me.index], before = action == FORWARD ? cell_before(w, me) : here;
     const int shelf = w.scratch.grid[w.params.rows * w.params.cols + before];
     const bool in_the_way = shelf != 0 && (w.params.ends_on_collision || !(shelf & CARRIED));
     return me.carrying >= 0 && before != here && in_the_way ? here : before;
@@ -115,7 +120,7 @@ GV_INLINE void turn(GvAgent& me, int action) {
 
 // Takes the shelf of the cell, or puts the shelf down where no highway is.
 GV_INLINE void toggle(GvWorld& w, GvAgent& me) {
-    const int cell = cell_of(w, me);
+    const int cell = w.scratch.here[me.index];
     if (me.carrying < 0) {
         const int shelf = w.scratch.grid[w.params.rows * w.params.cols + cell] & ~(REQUESTED | CARRIED);
         me.carrying = shelf - 1;  // NOBODY in a cell without a shelf
@@ -204,7 +209,7 @@ GV_FN bool deliver(GvWorld& w, int goal) {
     const int cell = cell_at(w, w.tables.goal[2 * goal], w.tables.goal[2 * goal + 1]);
     for (int i = 0; i < w.agents.count(); ++i) {
         auto me = w.agents[i];
-        if (me.carrying < 0 || cell_of(w, me) != cell) continue;
+        if (w.scratch.here[i] != cell || me.carrying < 0) continue;
         for (int q = 0; q < w.sizes.request_queue_size; ++q) {
             if (w.state.request_queue[q] != me.carrying) continue;
             w.state.request_queue[q] = (gv_u16)new_request(w, goal);
@@ -227,7 +232,7 @@ GV_FN void env_step(GvWorld& w) {
         for (int bit = 0; bit < w.sizes.msg_bits; ++bit) me.message[bit] = (gv_u8)me.action.index(1 + bit);
         const int target = asked_cell(w, me, action);
         w.scratch.target[me.index] = target;
-        w.scratch.ahead[me.index] = target == cell_of(w, me) ? me.index : w.scratch.grid[target] - 1;
+        w.scratch.ahead[me.index] = target == w.scratch.here[me.index] ? me.index : w.scratch.grid[target] - 1;
         w.scratch.behind[me.index] = 0;
         me.reward = 0.0f;
         turn(me, action);
@@ -238,14 +243,16 @@ GV_FN void env_step(GvWorld& w) {
     w.barrier();
     const bool collided = w.any(w.agents, [&](auto me) { return w.params.ends_on_collision && collides(w, me.index); });
     for (auto me : w.agents) {
-        if (!w.params.ends_on_collision && !moves(w, me.index)) continue;
-        const int cell = w.scratch.target[me.index];
-        me.agent_pos[0] = (gv_u8)(cell % w.params.cols);
-        me.agent_pos[1] = (gv_u8)(cell / w.params.cols);
+        if (w.params.ends_on_collision || moves(w, me.index)) {
+            const int cell = w.scratch.target[me.index];
+            me.agent_pos[0] = (gv_u8)(cell % w.params.cols);
+            me.agent_pos[1] = (gv_u8)(cell / w.params.cols);
+            w.scratch.here[me.index] = cell;
+        }
+        carry_along(w, me);
     }
     w.barrier();
     if (w.once) {
-        for (int i = 0; i < w.agents.count(); ++i) carry_along(w, w.agents[i]);
         bool delivered = false;
         for (int goal = 0; goal < w.params.goals; ++goal) delivered |= deliver(w, goal);
         w.state.inactive_steps = delivered ? 0 : w.state.inactive_steps + 1;
@@ -280,6 +287,6 @@ GV_FN void env_observe(GvWorld& w) {
         me.obs[1] = (float)me.agent_pos[1] / (scaled ? (float)(rows - 1) : 1.0f);
         me.obs[2] = me.carrying >= 0;
         for (int to = 0; to < 4; ++to) me.obs[3 + to] = to == me.agent_dir;
-        me.obs[7] = w.tables.highway[cell_of(w, me)];
+        me.obs[7] = w.tables.highway[w.scratch.here[me.index]];
     }
 }

@@ -46,6 +46,11 @@ def cells_of(params: Params) -> int:
     return floor.rows * floor.cols
 
 
+def grid_length(params: Params) -> int:
+    """Cells of both layers of the grid, rounded up to the eight that are cleared at once."""
+    return -(-2 * cells_of(params) // 8) * 8
+
+
 def check(params: Params) -> None:
     """Raise ParameterError if parameters contradict each other."""
     for name, known in (("reward_type", REWARD_TYPES), ("collision", COLLISIONS)):
@@ -55,9 +60,9 @@ def check(params: Params) -> None:
     cells = cells_of(params)
     if agents > cells:
         raise ParameterError(f"WarpRware-v2: a warehouse has a cell for each robot, got {cells} cells and {agents} robots.")
-    if cells + 3 * agents > MAX_SCRATCH:  # two layers of two bytes a cell, and three numbers of a robot
+    if grid_length(params) // 2 + 4 * agents > MAX_SCRATCH:  # two bytes a cell of the grid, and four numbers of a robot
         raise ParameterError(
-            f"WarpRware-v2: the cells of a warehouse and three times its robots are at most {MAX_SCRATCH} together, "
+            f"WarpRware-v2: the cells of a warehouse and four times its robots are at most {MAX_SCRATCH} together, "
             f"got {cells} cells and {agents} robots."
         )
     if queue >= len(floor.homes):
@@ -120,10 +125,12 @@ SPEC = EnvSpec(
         Table("goal", lambda p: floor_of(p).goals, "x and y of each goal", "cells", dtype="uint8"),
     ),
     scratch=(
+        Scratch("here", "int32", ("num_agents",), "cell of each robot"),
         Scratch("target", "int32", ("num_agents",), "cell that each robot asks for"),
         Scratch("ahead", "int32", ("num_agents",), "robot in that cell, -1 for none"),
         Scratch("behind", "int32", ("num_agents",), "robots in the longest chain behind each robot"),
-        Scratch("grid", "uint16", lambda p: 2 * cells_of(p), "a layer of robots and one of shelves, or a deck to draw from"),
+        # Behind four numbers a robot it begins at a multiple of 16 bytes.
+        Scratch("grid", "uint16", grid_length, "a layer of robots and one of shelves, or a deck to draw from"),
     ),
     check=check,
     rewards={

@@ -9,6 +9,16 @@ from typing import Any, TypeVar
 import numpy as np
 
 CARTPOLE, TAG = "WarpCartPole-v1", "WarpTag-v0"
+SPREAD, FORAGING, RWARE = "WarpSimpleSpread-v3", "WarpForaging-v3", "WarpRware-v2"
+
+AGENTS: dict[str, dict[str, int]] = {
+    TAG: {"num_taggers": 5, "num_runners": 100},
+    "WarpGridTag-v0": {"num_taggers": 4, "num_runners": 1},
+    SPREAD: {"num_landmarks": 3},
+    FORAGING: {"players": 2},
+    RWARE: {"n_agents": 2},
+}
+"""Parameters of envs whose sum is the number of agents, and their defaults; other envs have one agent."""
 
 CORNER = 1 / 20
 """Side of the corner in which all agents start, as a fraction of the square's side."""
@@ -32,8 +42,7 @@ class Case:
     @property
     def agents(self) -> int:
         """Agents in a world."""
-        defaults = {TAG: (5, 100), "WarpGridTag-v0": (4, 1)}.get(self.env, (0, 1))
-        return int(self.params.get("num_taggers", defaults[0]) + self.params.get("num_runners", defaults[1]))
+        return sum(int(self.params.get(name, default)) for name, default in AGENTS.get(self.env, {"": 1}).items())
 
     @property
     def name(self) -> str:
@@ -65,6 +74,14 @@ CONTINUOUS = "WarpMountainCarContinuous-v0"
 OTHERS = (*CLASSIC, CONTINUOUS, "WarpGridTag-v0")
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 SIMPLE_TAG = {"num_taggers": 3, "num_runners": 1, "num_other_agents_observed": 3}
+COOP = {"max_num_food": 2, "force_coop": True}
+WAREHOUSE = {"shelf_rows": 2, "n_agents": 4, "request_queue_size": 8}
+"""Parameters that Jumanji's foraging and warehouse have by default; Jumanji's warehouse ends on a collision."""
+
+SUITES: tuple[tuple[str, dict[str, Any]], ...] = (
+    (SPREAD, {}), (FORAGING, COOP), (RWARE, WAREHOUSE), (RWARE, {**WAREHOUSE, "collision": "end"}),
+)  # fmt: skip
+"""Envs of papers with their parameters, each beside its original or a port."""
 
 
 def tag(taggers: int, runners: int, **more: Any) -> dict[str, Any]:
@@ -85,6 +102,7 @@ GPU_CASES: tuple[Case, ...] = (
     *(Case(TAG, 500, tag(50, agents - 50)) for agents in (1_000, 2_000, 4_000)),
     *(Case(TAG, worlds, {**SIMPLE_TAG, **STAY}) for worlds in (1_000, 100_000)),
     Case("WarpGridTag-v0", 100_000),
+    *(Case(env, worlds, params) for env, params in SUITES for worlds in (10_000, 100_000)),
 )
 
 CPU_CASES: tuple[Case, ...] = (
@@ -94,6 +112,7 @@ CPU_CASES: tuple[Case, ...] = (
     Case(TAG, 64, tag(5, 100)),
     Case(TAG, 1_000, {**SIMPLE_TAG, **STAY}),
     Case("WarpGridTag-v0", 1_000),
+    *(Case(env, 10_000, params) for env, params in SUITES),
 )
 
 INFERENCE = {

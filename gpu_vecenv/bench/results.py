@@ -50,7 +50,7 @@ def identity(case: Case, mode: str, library: str, path: str, device: str) -> dic
 
 
 def figures(
-    case: Case, mode: str, steps: int, facts: dict[str, Any], seconds: Summary, floors: dict[str, float]
+    case: Case, mode: str, steps: float, facts: dict[str, Any], seconds: Summary, floors: dict[str, float]
 ) -> dict[str, Any]:
     """Return the times of a row, per step of all worlds, and its floor.
 
@@ -58,7 +58,7 @@ def figures(
         case: env, parameters and worlds.
         mode: as in ``measure()``. A row of ``goal`` or ``startup`` has no steps a second, because its call is a whole run. A row
             of ``goal`` has the seconds of every seed, and the number of seeds that reached the goal.
-        steps: env steps in a call.
+        steps: steps of all worlds in a call.
         facts: further entries of the row; ``floor_bytes``, ``kernel_launches`` and ``agents`` (of a peer's world) are read.
         seconds: seconds of a call.
         floors: floors of this run.

@@ -11,10 +11,10 @@ from gpu_vecenv.bench.timing import Timed
 
 @dataclass(frozen=True)
 class Subject:
-    """Calls to time, env steps in one call, further entries of the row, and a function that closes the subject."""
+    """Calls to time, steps of all worlds in one call, further entries of the row, and a function that closes the subject."""
 
     timed: Timed
-    steps: int = 1
+    steps: float = 1
     facts: dict[str, Any] = field(default_factory=dict)
     close: Callable[[], object] = lambda: None
 

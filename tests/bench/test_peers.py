@@ -38,7 +38,9 @@ def test_listing_paths_imports_no_library(name):
     """Modules of peers are imported by the benchmark's own process; only ``make`` may import a peer's library."""
     source = inspect.getsource(import_module(f"gpu_vecenv.bench.peers.{name}"))
     top = {line.split()[1].partition(".")[0] for line in source.splitlines() if line.startswith(("import ", "from "))}
-    assert top.isdisjoint({"torch", "jax", "gymnax", "jaxmarl", "vmas", "envpool", "warp_drive"})
+    assert top.isdisjoint({
+        "torch", "jax", "gymnax", "jaxmarl", "vmas", "envpool", "warp_drive", "mpe2", "lbforaging", "rware", "jumanji",
+    })
 
 
 def test_tag_has_a_peer_in_its_default_size_and_starts_only():

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import gymnasium
 import numpy as np
 from gymnasium.spaces import Tuple
 
+import gpu_vecenv  # noqa: F401  (registers the env ids)
 from gpu_vecenv.envs.foraging.spec import SPEC
+from tests.envs.tally import Episodes, Tally
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "foraging.npz"
 
@@ -80,6 +83,14 @@ def state_of(env):
     }
 
 
+def make_here(params, num_envs, device="cpu", **options):
+    """Return our env of worlds that do not start anew by themselves, after a reset."""
+    env = gymnasium.make_vec("WarpForaging-v3", num_envs=num_envs, device=device, array="numpy", autoreset_mode="disabled",
+                             **params, **options).unwrapped  # fmt: skip
+    env.reset(seed=0)
+    return env
+
+
 def gather_players(env, generator):
     """Put most players on free cells beside one food; several may come to one cell, as in play."""
     foods = np.argwhere(env.field)
@@ -116,6 +127,82 @@ def steps_of_play(params, steps, seed):
         after = {f"next_{name}": value for name, value in state_of(env).items()}
         yield {**state, **after, "actions": actions.astype(np.int32), "before": before, "obs": obs,
                "reward": np.array(reward, float), "done": np.bool_(done)}  # fmt: skip
+
+
+def step_here(params, play, device="cpu"):
+    """Return what our env gives from the states of recorded steps, under the same names; an env of one player has no axis."""
+    env = make_here(params, len(play["t"]), device)
+    env.set_state({name: play[name].astype(np.int32) for name in STATE})
+    before, actions = env.observe(), play["actions"].astype(np.int32)
+    obs, reward, terminated, truncated, info = env.step(actions if actions.shape[1] > 1 else actions[:, 0])
+    after = {f"next_{name}": array.copy() for name, array in env.get_state(*STATE).items()}
+    env.close()
+    shapes = {"before": play["obs"].shape, "obs": play["obs"].shape, "reward": play["reward"].shape}
+    found = {"before": before, "obs": obs, "reward": info.get("agent_reward", reward)}
+    return {**after, **{name: array.reshape(shapes[name]) for name, array in found.items()},
+            "terminated": terminated, "truncated": truncated, "done": terminated | truncated}  # fmt: skip
+
+
+def compare(name, states, seed=0):
+    """Step from states of the original's random play in both; states differ if a number does, or a reward by more than 2e-5."""
+    play = stacked(steps_of_play(CONFIGS[name], states, seed))
+    here, tally = step_here(CONFIGS[name], play), Tally(states)
+    apart = {key: np.abs(here[key].astype(float) - play[key]).reshape(states, -1).max(1) for key in here if key in play}
+    beyond = np.any([values > (2e-5 if key == "reward" else 0) for key, values in apart.items()], axis=0)
+    for step in np.flatnonzero(beyond):
+        tally.differing.append(f"{name}, seed {seed}, step {step}: {({key: values[step] for key, values in apart.items()})}")
+    tally.note({key: float(values[~beyond].max(initial=0)) for key, values in apart.items()})
+    return tally
+
+
+def episodes(name, count, seed=0):
+    """Play whole episodes in both, from the original's starts with the same actions; states are set at starts alone.
+
+    Differences are those of states and observations, of the sum of each player's rewards, and of the length.
+    """
+    params, generator, starts = CONFIGS[name], np.random.default_rng(seed), []
+    env, ours = make(params), make_here(params, count)
+    limit = ours.params["max_episode_steps"]
+    actions = generator.choice(6, (limit, count, len(env.players)), p=[0.1, 0.15, 0.15, 0.15, 0.15, 0.3]).astype(np.int32)
+    for number in range(count):
+        start(env, seed if number == 0 else None)
+        starts.append(state_of(env))
+    ours.set_state({key: np.stack([state[key] for state in starts]) for key in STATE})
+    steps = []
+    for moves in actions:
+        obs, reward, terminated, truncated, info = ours.step(moves if moves.shape[1] > 1 else moves[:, 0])
+        after = {key: array.copy() for key, array in ours.get_state("player_pos", "food").items()}
+        steps.append({**after, "obs": np.array(obs).reshape(count, moves.shape[1], -1), "over": terminated | truncated,
+                      "reward": np.array(info.get("agent_reward", reward)).reshape(count, -1)})  # fmt: skip
+    ours.close()
+    found = Episodes()
+    for world in range(count):
+        found.add(episode(env, starts[world], actions[:, world], [{k: v[world] for k, v in step.items()} for step in steps]))
+    return found
+
+
+def episode(env, begin, actions, here):
+    """Play one episode in the original; returns its differences from the steps here."""
+    set_state(env, begin)
+    apart, surplus = {"states": 0.0, "observations": 0.0}, 0.0
+    for moves, ours in zip(actions, here, strict=True):
+        obs, rewards, done, _, _ = env.step(moves.tolist())
+        theirs, surplus = state_of(env), surplus + ours["reward"] - rewards
+        apart["states"] = max(apart["states"], *(float(np.abs(theirs[key] - ours[key]).max()) for key in ("player_pos", "food")))
+        apart["observations"] = max(apart["observations"], float(np.abs(np.array(obs) - ours["obs"]).max()))
+        if done or ours["over"]:
+            break
+    found = {**apart, "return": float(np.abs(surplus).max()), "length": float(bool(done) != ours["over"])}
+    return Episodes({key: [value] for key, value in found.items()})
+
+
+def set_state(env, state):
+    """Put the original into a state under the names of the spec."""
+    for player, place, level in zip(env.players, state["player_pos"].tolist(), state["player_level"].tolist(), strict=True):
+        player.setup(tuple(place), level, env.field_size)
+    env.field = state["food"].copy()
+    env._food_spawned, env.current_step, env._game_over = int(state["food_spawned"]), int(state["t"]), False
+    env._gen_valid_moves()
 
 
 def stacked(steps):

@@ -2,7 +2,8 @@
 
     python -m tests.envs.mpe_original --states 1000000 spread
 
-compares as many states of each case named, by default 10,000 of all cases. It needs mpe2 1.1.1.
+compares as many states of each case named, by default 10,000 of all cases. It needs mpe2 1.1.1. ``tests.envs.originals`` does so
+in many processes.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import gymnasium
 import numpy as np
 
 import gpu_vecenv  # noqa: F401  (registers the env ids)
+from tests.envs.tally import Episodes, Tally
 
 Arrays = dict[str, np.ndarray]
 
@@ -128,6 +130,25 @@ class Original:
             agents[1].color = np.array([0.25, 0.25, 0.25])
             agents[1].color[int(goal) + 1] += 0.5
 
+    def start(self, seed: int | None = None) -> None:
+        """Begin an episode with draws of the original."""
+        self.env.reset(seed=seed)
+
+    def whole_state(self) -> Arrays:
+        """Return all that ``set_state`` takes, of dtypes float32 and int32."""
+        agents, landmarks = self.world.agents, self.world.landmarks
+        state = {name: array.astype(np.float32) for name, array in self.get_state().items()}
+        if "agent_pos" in state:
+            state["landmark_pos"] = np.array([landmark.state.p_pos for landmark in landmarks], np.float32).reshape(-1, 2)
+        sought = [getattr(agent, "_goal_b", None) or getattr(agent, "_goal_a", None) for agent in agents]
+        goals = [landmarks.index(goal) for goal in sought if goal in landmarks]
+        if goals:
+            each_its_own = all(getattr(agent, "_goal_b", None) for agent in agents)
+            state["goal"] = np.array(goals if each_its_own else goals[0], np.int32)
+        if hasattr(agents[-1], "_key"):
+            state["key"] = np.int32([np.array_equal(landmark.color, agents[2].key) for landmark in landmarks].index(True))
+        return {**state, "t": np.int32(self.inner.steps)}
+
     def get_state(self) -> Arrays:
         """Return places and velocities, if any agent moves, and words, float64."""
         agents = self.world.agents
@@ -176,24 +197,46 @@ def crowded(env: Any, generator: np.random.Generator) -> Arrays:
     return drawn
 
 
-def batches(env: Any, number: int, seed: int) -> Iterator[tuple[Arrays, Any]]:
-    """Yield states and actions of all worlds: crowded states and those of random play, in turn."""
+def batches(env: Any, number: int, seed: int, original: Original | None = None) -> Iterator[tuple[Arrays, Any]]:
+    """Yield states and actions of all worlds: crowded states and those of random play, in turn.
+
+    With an original every other batch of random play is the original's, from its starts.
+    """
     generator = np.random.default_rng(seed)
     env.action_space.seed(seed)
     env.reset(seed=seed)
     for batch in range(number):
-        if batch % 2:
+        if batch % 2 == 0:
+            state = crowded(env, generator)
+        elif original is not None and batch % 4 == 3:
+            state = played(env, original)
+        else:
             for _ in range(int(generator.integers(1, 24))):
                 env.step(env.action_space.sample())
             names = [field.name for field in env.env_spec.state]
             state = {name: array.copy() for name, array in env.get_state(*names, "t").items()}
             state["t"] %= env.params["max_cycles"]
-        else:
-            state = crowded(env, generator)
-        actions = env.action_space.sample()
-        if env.params["continuous_actions"]:  # beyond the box, too
-            actions = {k: v * 2 - 0.5 for k, v in actions.items()} if isinstance(actions, dict) else actions * 2 - 0.5
-        yield state, actions
+        yield state, beyond_the_box(env, env.action_space.sample())
+
+
+def beyond_the_box(env: Any, actions: Any) -> Any:
+    """Return sampled actions, stretched by half of a box to each side, so that some are clipped."""
+    if not env.params["continuous_actions"]:
+        return actions
+    return {role: each * 2 - 0.5 for role, each in actions.items()} if isinstance(actions, dict) else actions * 2 - 0.5
+
+
+def played(env: Any, original: Original) -> Arrays:
+    """Return as many states of the original's random play as the env has worlds; actions are those of the first world."""
+    states: list[Arrays] = []
+    original.start()
+    while len(states) < env.num_worlds:
+        states.append(original.whole_state())
+        actions = by_agent(env.action_space.sample(), env.role_counts)
+        *_, terminated, truncated = original.step([each[0] for each in actions])
+        if terminated or truncated:
+            original.start()
+    return {name: np.stack([state[name] for state in states]) for name in states[0]}
 
 
 def expected(original: Original, state: Arrays, actions: list[Any]) -> Arrays:
@@ -233,32 +276,90 @@ def make(case: str, num_envs: int) -> Any:
     ).unwrapped
 
 
-def compare(case: str, states: int, seed: int = 0, width: int = 500) -> tuple[int, dict[str, float], list[str]]:
-    """Step a number of states in both.
+def compare(case: str, states: int, seed: int = 0, width: int = 500) -> Tally:
+    """Step a number of states in both, ``width`` worlds at a time; a multiple of the width that is not less.
 
-    Returns:
-        Number of states, the largest difference of each array, and a line for each state that differs by more than 1e-5, or in
-        rewards by 2e-5.
+    States differ if an array does by more than 1e-5, or rewards by more than 2e-5.
     """
-    env, original = make(case, min(width, states)), Original(*CASES[case])
-    largest: dict[str, float] = {}
-    lines, done = [], 0
-    for state, actions in batches(env, -(-states // env.num_worlds), seed):
+    env, original, tally = make(case, min(width, states)), Original(*CASES[case]), Tally()
+    original.start(seed)
+    for state, actions in batches(env, -(-states // env.num_worlds), seed, original):
         here = given(env, state, actions)
         moves = by_agent(actions, env.role_counts)
         for world in range(env.num_worlds):
-            there = expected(original, at(state, world), [move[world] for move in moves])
-            found = differences(at(here, world), there)
-            beyond = {name: value for name, value in found.items() if value > (2e-5 if name == "reward" else 1e-5)}
+            one, chosen = at(state, world), [move[world] for move in moves]
+            found = differences(at(here, world), expected(original, one, chosen))
+            beyond = beyond_tolerance(found)
             if beyond:
-                lines.append(f"{case}: batch {done // env.num_worlds}, world {world}: {beyond}")
-            for name, value in found.items():
-                kind = name.partition("_")[0] if name.startswith("obs") else name
-                if not beyond:
-                    largest[kind] = max(largest.get(kind, 0.0), value)
-        done += env.num_worlds
+                tally.differing.append(f"{case}, seed {seed}, batch {tally.states // env.num_worlds}, world {world}: {beyond}")
+                tally.at_thresholds += is_at_threshold(original, one, chosen, at(here, world))
+            else:
+                for name, value in found.items():
+                    tally.note({"obs" if name.startswith("obs") else name: value})
+        tally.states += env.num_worlds
     env.close()
-    return done, largest, lines
+    return tally
+
+
+def beyond_tolerance(found: dict[str, float]) -> dict[str, float]:
+    """Return the differences that are too large."""
+    return {name: value for name, value in found.items() if not value <= (2e-5 if name == "reward" else 1e-5)}
+
+
+def is_at_threshold(original: Original, state: Arrays, actions: list[Any], here: Arrays, tries: int = 200) -> bool:
+    """True if the original agrees once its agents start up to 1e-6 away, so that rounding decides about a touch or an edge."""
+    if "agent_pos" not in state:
+        return False
+    generator = np.random.default_rng(0)
+    for _ in range(tries):
+        moved = {**state, "agent_pos": state["agent_pos"] + generator.uniform(-1e-6, 1e-6, state["agent_pos"].shape)}
+        if not beyond_tolerance(differences(here, expected(original, moved, actions))):
+            return True
+    return False
+
+
+def episodes(case: str, count: int, seed: int = 0) -> Episodes:
+    """Play whole episodes in both, from the original's starts with the same random actions; states are set at starts alone.
+
+    Differences are those of places after 1, 5, 10 and 25 steps, of the sum of the rewards of each agent, and of the length.
+    """
+    env, original, found = make(case, count), Original(*CASES[case]), Episodes()
+    env.action_space.seed(seed)
+    original.start(seed)
+    starts = []
+    for _ in range(count):
+        starts.append(original.whole_state())
+        original.start()
+    env.reset(seed=seed)
+    env.set_state({name: np.stack([state[name] for state in starts]) for name in starts[0]})
+    taken, here = [], []
+    for _ in range(env.params["max_cycles"]):
+        taken.append(beyond_the_box(env, env.action_space.sample()))
+        _, reward, terminated, truncated, info = env.step(taken[-1])
+        step = {"reward": np.array(info.get("agent_reward", reward)).reshape(count, -1), "over": terminated | truncated}
+        here.append(step | {name: array.copy() for name, array in env.get_state().items() if name == "agent_pos"})
+    for world, start in enumerate(starts):
+        moves = [[each[world] for each in by_agent(actions, env.role_counts)] for actions in taken]
+        found.add(episode(original, start, moves, [at(step, world) for step in here]))
+    env.close()
+    return found
+
+
+def episode(original: Original, start: Arrays, actions: list[list[Any]], here: list[Arrays]) -> Episodes:
+    """Play one episode in the original, and return its differences from the places, rewards and ends here, step by step."""
+    original.set_state(start)
+    found, surplus = Episodes(), np.zeros(len(here[0]["reward"]))
+    for t, (chosen, ours) in enumerate(zip(actions, here, strict=True), 1):
+        _, rewards, terminated, truncated = original.step(chosen)
+        surplus += ours["reward"] - rewards
+        if t in (1, 5, 10, 25) and "agent_pos" in ours:
+            apart = np.abs(original.get_state()["agent_pos"] - ours["agent_pos"]).max()
+            found.differences[f"places after {t}"] = [float(apart)]
+        ends = {bool(ours["over"]), terminated or truncated}
+        if True in ends:
+            break
+    found.differences["return"], found.differences["length"] = [float(np.abs(surplus).max())], [float(len(ends) - 1)]
+    return found
 
 
 def at(arrays: Arrays, world: int) -> Arrays:
@@ -331,9 +432,7 @@ def main() -> None:
     if options.record:
         return record()
     for case in options.cases or CASES:
-        done, largest, lines = compare(case, options.states)
-        shown = ", ".join(f"{name} {value:.1e}" for name, value in largest.items())
-        print(f"{case}: {done} states, {len(lines)} differ; others by at most {shown}", *lines[:5], sep="\n    ", flush=True)
+        print(case, compare(case, options.states).summary(), flush=True)
 
 
 if __name__ == "__main__":

@@ -8,11 +8,14 @@ from __future__ import annotations
 from pathlib import Path
 from types import SimpleNamespace
 
+import gymnasium
 import numpy as np
 
+import gpu_vecenv  # noqa: F401  (registers the env ids)
 from gpu_vecenv.envs.rware.floor import floor_of
 from gpu_vecenv.envs.rware.spec import SPEC
 from gpu_vecenv.reference import draw
+from tests.envs.tally import Episodes, Tally
 
 RECORDING = Path(__file__).parents[1] / "golden" / "rware.npz"
 
@@ -206,6 +209,98 @@ def states_of(original, floor, params, count, generator):
             original.env._cur_steps = int(generator.integers(params["max_steps"] or 500))
     del original.env._make_obs
     return {name: np.stack([state[name] for state in found[:count]]) for name in KEYS}
+
+
+def make_here(params, num_envs, seed):
+    """Return our env of worlds that do not start anew by themselves, after a reset."""
+    env = gymnasium.make_vec(
+        "WarpRware-v2", num_envs=num_envs, device="cpu", array="numpy", autoreset_mode="disabled", **params
+    ).unwrapped
+    env.reset(seed=seed)
+    return env
+
+
+def step_here(env, actions):
+    """Step our env; returns observations, rewards and ends, with an axis of robots, and the state, each (worlds, ...)."""
+    worlds, robots = env.num_envs, env.params["n_agents"]
+    obs, reward, terminated, truncated, info = env.step(actions if robots > 1 else actions[:, 0])
+    found = {"obs": np.array(obs).reshape(worlds, robots, -1), "done": terminated | truncated}
+    found["reward"] = np.array(info.get("agent_reward", reward)).reshape(worlds, robots)
+    return {**found, **{name: array.copy() for name, array in env.get_state().items()}}
+
+
+def step_there(original, actions, ours):
+    """Step the original, whose random choices are those of our step; returns results by the same names, and ties of chains."""
+    obs, rewards, done, ties = original.step(actions, ours)
+    return {"obs": obs, "reward": rewards, "done": done, **original.get_state()}, ties
+
+
+def apart(here, there):
+    """Return the names of the arrays that differ, with their largest differences."""
+    found = {name: float(np.abs(here[name].astype(float) - value).max(initial=0)) for name, value in there.items()}
+    return {name: value for name, value in found.items() if value}
+
+
+def compare(name, states, seed=0):
+    """Step from states in both, half of random play of the original and half with robots in a crowd; any difference counts.
+
+    The tally counts deliveries of requested shelves, ties of chains and ends.
+    """
+    params, generator = SPEC.resolve(CONFIGURATIONS[name]), np.random.default_rng(seed)
+    original, tally = Original(params), Tally(states)
+    given = states_of(original, floor_of(params), params, states, generator)
+    actions = random_actions(generator, states, params["n_agents"], params["msg_bits"])
+    env = make_here(params, states, seed)
+    env.set_state({key: array.astype(env.get_state(key)[key].dtype) for key, array in given.items()})
+    here = step_here(env, actions)
+    env.close()
+    for i in range(states):
+        original.set_state({key: array[i] for key, array in given.items()})
+        ours = {key: array[i] for key, array in here.items()}
+        there, ties = step_there(original, actions[i], ours)
+        if differences := apart(ours, there):
+            tally.differing.append(f"{name}, seed {seed}, state {i}: {differences}")
+        tally.count({"deliveries": original.env.request_queue.replaced, "ties of chains": ties, "ends": int(there["done"])})
+    return tally
+
+
+def episodes(name, count, seed=0):
+    """Play whole episodes in both, from the original's starts with the same actions; states are set at starts alone.
+
+    Differences are those of states and observations, of the sum of each robot's rewards, and of the length.
+    """
+    params, generator = SPEC.resolve(CONFIGURATIONS[name]), np.random.default_rng(seed)
+    original, starts, found = Original(params), [], Episodes()
+    for episode in range(count):
+        original.env.reset(seed=seed * count + episode)
+        starts.append(original.get_state())
+    env, steps = make_here(params, count, seed), []
+    env.set_state({key: np.stack([start[key] for start in starts]).astype(env.get_state(key)[key].dtype) for key in KEYS})
+    limit, shape = params["max_steps"] or 500, (count, params["n_agents"], params["msg_bits"])
+    actions = [random_actions(generator, *shape) for _ in range(limit)]
+    for moves in actions:
+        steps.append(step_here(env, moves))
+    env.close()
+    for world, start in enumerate(starts):
+        here = [{key: array[world] for key, array in step.items()} for step in steps]
+        found.add(episode_there(original, start, [moves[world] for moves in actions], here))
+    return found
+
+
+def episode_there(original, start, actions, here):
+    """Play one episode in the original; returns its differences from the steps here."""
+    original.set_state(start)
+    states, observations, surplus = 0.0, 0.0, 0.0
+    for moves, ours in zip(actions, here, strict=True):
+        there, _ = step_there(original, moves, ours)
+        differences, surplus = apart(ours, there), surplus + ours["reward"] - there["reward"]
+        observations = max(observations, differences.get("obs", 0.0))
+        states = max(states, *(differences.get(key, 0.0) for key in KEYS))
+        if there["done"] or ours["done"]:
+            break
+    found = {"states": states, "observations": observations, "return": float(np.abs(surplus).max())}
+    found["length"] = float(bool(there["done"]) != bool(ours["done"]))
+    return Episodes({key: [value] for key, value in found.items()})
 
 
 def is_certain(state, after, floor, ties):

@@ -42,8 +42,8 @@ def test_a_step_from_a_recorded_state_is_that_of_mpe2(case, rows):
 def test_steps_beside_mpe2(case):
     """Places within float32 of a threshold, such as that of a touch, may fall on its other side: one state in 10,000."""
     pytest.importorskip("mpe2")
-    done, _, lines = compare(case, STATES, seed=1)
-    assert done >= STATES and len(lines) <= done / 10_000, lines[:5]
+    tally = compare(case, STATES, seed=1)
+    assert tally.states >= STATES and tally.at_thresholds == len(tally.differing) <= STATES / 10_000, tally.differing[:5]
 
 
 @pytest.mark.parametrize("env_id", MODULES)

@@ -5,7 +5,10 @@ dicts that JSON can hold. In the library's own process ``make(**way)`` returns t
 library.
 """
 
-PEERS = ("gymnasium_vector", "envpool_sync", "gymnax_jax", "jaxmarl_mpe", "vmas_torch", "warpdrive")
+PEERS = (
+    "gymnasium_vector", "envpool_sync", "gymnax_jax", "jaxmarl_mpe", "vmas_torch", "warpdrive",
+    "mpe2_spread", "lbforaging_gym", "rware_gym", "jumanji_scan",
+)  # fmt: skip
 """Modules of this package, one for each library."""
 
 TRAINERS = ("purejaxrl", "torch_graph")

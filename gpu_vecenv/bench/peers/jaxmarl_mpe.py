@@ -1,11 +1,11 @@
-"""JaxMARL: MPE's simple_tag with random actions in one ``lax.scan``; compiling is not timed."""
+"""JaxMARL: MPE's simple_tag and simple_spread with random actions in one ``lax.scan``; compiling is not timed."""
 
 from __future__ import annotations
 
 import time
 from typing import Any
 
-from gpu_vecenv.bench.cases import SIMPLE_TAG, TAG, Case
+from gpu_vecenv.bench.cases import SIMPLE_TAG, SPREAD, TAG, Case
 from gpu_vecenv.bench.subject import Subject
 from gpu_vecenv.bench.timing import Local
 
@@ -15,19 +15,23 @@ SCANNED = {"cpu": 10**5, "cuda": 10**7}
 
 
 def ways(case: Case, device: str) -> list[dict[str, Any]]:
-    """Three adversaries and one prey, compared with Tag of three taggers and one runner."""
-    if case.env != TAG or not SIMPLE_TAG.items() <= case.params.items():
+    """Three adversaries and one prey, compared with Tag of three taggers and one runner; Spread as it is by default."""
+    if (case.env, case.params) == (SPREAD, {}):
+        env_id = "MPE_simple_spread_v3"
+    elif case.env == TAG and SIMPLE_TAG.items() <= case.params.items():
+        env_id = "MPE_simple_tag_v3"
+    else:
         return []
-    return [{"path": "MPE_simple_tag_v3 scan", "device": device, "num_envs": case.worlds}]
+    return [{"path": f"{env_id} scan", "device": device, "env_id": env_id, "num_envs": case.worlds}]
 
 
-def make(path: str, device: str, num_envs: int) -> Subject:
+def make(path: str, device: str, env_id: str, num_envs: int) -> Subject:
     """A jitted rollout."""
     import jax
     import jax.numpy as jnp
     import jaxmarl
 
-    env = jaxmarl.make("MPE_simple_tag_v3")
+    env = jaxmarl.make(env_id)
     steps = max(16, min(500, SCANNED[device.partition(":")[0]] // num_envs))
 
     def step_one(key: Any, state: Any) -> tuple[Any, ...]:
