@@ -107,10 +107,19 @@ def test_the_wrong_reference_is_noticed():
         testing.check_reference(testing.Subject("WarpGridTag-v0", SMALL), Reference)
 
 
-@pytest.mark.parametrize("env_id", ["WarpCovid-v0", "WarpRice-v0"])
-def test_an_env_whose_reference_takes_no_state_is_not_compared(env_id):
+def test_a_reference_without_set_state_is_not_compared(monkeypatch):
+    monkeypatch.delattr(GridTagReference, "set_state")
     with pytest.raises(testing.NotRunError, match=r"no class Reference with set_state\(\), .*Reference has no set_state\(\)"):
-        testing.check_reference(testing.Subject(env_id))
+        testing.check_reference(testing.Subject("WarpGridTag-v0", SMALL))
+
+
+NATIONS = [("WarpCovid-v0", {}), ("WarpRice-v0", {}), ("WarpRice-v0", {"negotiation_on": True, "observe": "whole"})]
+
+
+@pytest.mark.parametrize(("env_id", "params"), NATIONS)
+def test_envs_of_nations_are_compared_with_their_references(env_id, params):
+    """Over more steps than the 30 days that the state of COVID-19 has, and than two rounds of negotiation."""
+    assert testing.check_reference(testing.Subject(env_id, params, num_worlds=1, num_steps=35)) == "35 steps of 1 worlds"
 
 
 def test_a_recording_is_repeated_or_its_first_difference_is_named(tmp_path):
