@@ -45,11 +45,10 @@
 
 // Stringency on a day of the episode; recorded ones before it. `day` is at least -DELAY.
 GV_FN int level_on(const GvWorld& w, int day, int i) {
-    return day >= 0 ? w.state.levels[day % RING * STATES + i] : w.tables.recorded[(DELAY + day) * STATES + i];
+    return day >= 0 ? w.at.levels(day % RING, i) : w.tables.recorded[(DELAY + day) * STATES + i];
 }
 
 GV_FN void env_reset(GvWorld& w) {
-    const auto& s = w.state;
     const auto& first = w.tables.first;
     for (auto me : w.role.governor) {
         const int i = me.index;
@@ -62,11 +61,11 @@ GV_FN void env_reset(GvWorld& w) {
         me.production = 0.0f;
         me.subsidy = 0.0f;
         me.closed_until = 0;
-        for (int k = 0; k < FILTERS; ++k) s.filters[k * STATES + i] = w.tables.first_filters[k * STATES + i];
-        for (int day = 0; day < RING; ++day) s.levels[day * STATES + i] = w.tables.recorded[DELAY * STATES + i];
+        for (int k = 0; k < FILTERS; ++k) w.at.filters(k, i) = w.tables.first_filters[k * STATES + i];
+        for (int day = 0; day < RING; ++day) w.at.levels(day, i) = w.tables.recorded[DELAY * STATES + i];
     }
     for (auto me : w.agents) me.health_index = me.economic_index = 0.0f;
-    if (w.once) s.subsidy_level = 0;
+    if (w.once) w.state.subsidy_level = 0;
 }
 
 // ---- one day of a state ---------------------------------------------------------------------------------------
@@ -104,8 +103,8 @@ GV_FN float unemployment(const GvWorld& w, int i, int change) {
     const float leaving = w.t <= WINDOW ? (float)of.leaving[(w.t - 1) * STATES + i] : 0.0f;
     float sum = 0.0f;
     for (int k = 0; k < FILTERS; ++k) {
-        const float filter = w.state.filters[k * STATES + i] * of.decay[k] + (float)change - leaving * of.decay[FILTERS + k];
-        w.state.filters[k * STATES + i] = filter;
+        const float filter = w.at.filters(k, i) * of.decay[k] + (float)change - leaving * of.decay[FILTERS + k];
+        w.at.filters(k, i) = filter;
         sum += of.weight[k * STATES + i] * filter;
     }
     return (gv_softplus(sum) + of.bias[i]) * of.percent[i];
@@ -146,7 +145,7 @@ GV_FN void govern(const GvWorld& w, const GvAgent_governor& me, float share) {
     const float health = (-died * of.cost_of_death[i] - of.bounds[i]) * of.bounds[STATES + i];
     const float economy = (utility(w, produced * of.per_norm[i]) - of.bounds[2 * STATES + i]) * of.bounds[3 * STATES + i];
     if (t == me.closed_until + 1) me.closed_until += choice == 0 ? 1 : p.action_cooldown;
-    w.state.levels[t % RING * STATES + i] = (gv_u8)level;
+    w.at.levels(t % RING, i) = (gv_u8)level;
     me.susceptible = next.susceptible;
     me.infected = next.infected;
     me.recovered = next.recovered;

@@ -1,7 +1,8 @@
 """COVID-19 and the economy in slow, readable NumPy: the rules of README.md in this folder, one world, one day at a time.
 
 Tests compare the kernel with it. It is written from the rules, not from the kernel: unemployment is the sum over 600 days, and
-numbers are float64 within a day. State is rounded to float32 between days.
+numbers are float64 within a day. State is rounded to float32 between days. The state of the env has the stringency of 30 days and
+the sums over 600; ``set_state()`` says what stands for the days between.
 """
 
 from __future__ import annotations
@@ -14,9 +15,13 @@ import numpy as np
 
 from gpu_vecenv.envs.covid.spec import calibration, history
 
-STATES, LEVELS, WINDOW = 51, 10, 600
+STATES, LEVELS, WINDOW, RING = 51, 10, 600, 30
 DELAY = 29
 """Days from a stringency to its rate of infection."""
+
+PERSONS = ("susceptible", "infected", "recovered", "deaths", "vaccinated", "unemployed")
+MONEY = ("subsidy", "production")
+"""Fields of the env's state that hold one float32 for each state of the nation."""
 
 
 def day(date: str) -> int:
@@ -43,7 +48,11 @@ class CovidReference:
         closed_until: int (51,), day from which a governor may choose again.
         subsidy_level: level of the subsidy.
         index: float64 (2, 52), health and economic index of the last day, of each agent.
+        index_sums: float64 (2, 52), their sums since the start.
+        remainder: float64 (5, 51), sums of decayed changes of stringency beyond those of ``stringency``.
     """
+
+    tolerance = 3e-4  # rewards are made from differences of large float32 numbers
 
     susceptible: np.ndarray
     infected: np.ndarray
@@ -90,33 +99,72 @@ class CovidReference:
         self.stringency = np.concatenate([open_days, history()["policy"][: self.start + 1]])[-WINDOW - 1 :]
         self.closed_until = np.zeros(STATES, int)
         self.t = self.subsidy_level = 0
+        self.index_sums = np.zeros((2, STATES + 1))
+        self.remainder = np.zeros((self.decay.shape[1], STATES))
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Take the state of one world, with the names of the spec and ``t``.
+
+        The days of the episode before the last 30 are not part of the state. Their stringency is taken to be the oldest that is
+        known; the difference of the filters, in which the real days count, decays as ``remainder``.
+        """
+        self.reset()
+        for name in (*PERSONS, *MONEY):
+            setattr(self, name, np.array(state[name], np.float32))
+        self.t, self.subsidy_level = int(state["t"]), int(state["subsidy_level"])
+        self.closed_until = np.array(state["closed_until"], int)
+        self.index_sums = np.array([state["health_index"], state["economic_index"]], np.float64)
+        days = np.arange(max(1, self.t - RING + 1), self.t + 1)
+        known = np.array(state["levels"], int)[days % RING]
+        unknown = np.repeat(known[:1], max(0, self.t - RING), axis=0)
+        self.stringency = np.concatenate([self.stringency, unknown, known])
+        self.remainder = np.array(state["filters"], np.float64) - self.filters()
+
+    def get_state(self) -> dict[str, Any]:
+        """Return the state under the names of the spec, without persons, which observations have as shares of the population.
+
+        A few persons may be what is left of a difference of large float32 numbers.
+        """
+        names = (*MONEY, "closed_until", "subsidy_level", "t")
+        levels = np.zeros((RING, STATES), int)
+        for day in range(self.t - RING + 1, self.t + 1):
+            levels[day % RING] = self.stringency[WINDOW + max(0, day)]  # that of day 0 in place of days before it
+        health, economic = self.index_sums
+        return {**{name: getattr(self, name) for name in names}, "levels": levels, "filters": self.filters(),
+                "health_index": health, "economic_index": economic}  # fmt: skip
 
     def level(self, days_ago: int) -> np.ndarray:
         """Return the stringency of each state some days ago."""
         levels: np.ndarray = self.stringency[-1 - days_ago]
         return levels
 
-    def step(self, choices: np.ndarray, subsidy_level: int) -> tuple[np.ndarray, bool]:
+    def step(self, actions: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], np.ndarray, bool, bool]:
         """Live through one day.
 
         Args:
-            choices: int (51,): 0 keeps the stringency of a state, k sets it to k.
-            subsidy_level: the planner's choice.
+            actions: of ``governor``, int (51,): 0 keeps the stringency of a state, k sets it to k; of ``planner``, int (1,): the
+                level of the subsidy.
 
         Returns:
+            obs: as ``observe()``.
             reward: float64 (52,), the planner's last.
+            terminated: False.
             truncated: the time limit is reached.
         """
+        choices = np.asarray(actions["governor"])
         self.t += 1
         self.stringency = np.concatenate([self.stringency, [np.where(choices > 0, choices, self.level(0))]])
         due = self.t == self.closed_until + 1
         self.closed_until = self.closed_until + due * np.where(choices > 0, self.params["action_cooldown"], 1)
         if (self.t - 1) % self.params["subsidy_interval"] == 0:
-            self.subsidy_level = subsidy_level
+            self.subsidy_level = int(actions["planner"][0])
         before = self.deaths
         self.spread()
+        self.remainder = self.remainder * self.decay[-2][:, None]  # of one day
         self.produce(self.lay_off())
-        return self.rewards(before), self.t >= self.params["episode_length"]
+        rewards = self.rewards(before)
+        self.index_sums = self.index_sums + self.index
+        return self.observe(), rewards, False, self.t >= self.params["episode_length"]
 
     def spread(self) -> None:
         """Deliver vaccines, then infect, recover and die."""
@@ -132,10 +180,15 @@ class CovidReference:
         self.susceptible, self.infected, self.recovered, self.vaccinated = (rounded(np.maximum(0, x)) for x in after)
         self.deaths = np.float32(constants["sir_mortality"]) * (self.recovered - self.vaccinated)
 
+    def filters(self) -> np.ndarray:
+        """Return changes of stringency in the last 600 days, summed with each decay, float64 (5, 51)."""
+        changes = np.diff(self.stringency[-WINDOW - 1 :], axis=0)
+        filters: np.ndarray = np.einsum("dk,di->ki", self.decay, changes) + self.remainder
+        return filters
+
     def lay_off(self) -> np.ndarray:
         """Set the unemployed, from 600 days of changes of stringency; returns their number without rounding."""
-        changes = np.diff(self.stringency[-WINDOW - 1 :], axis=0)
-        response = np.einsum("dk,di,ik->i", self.decay, changes, np.array(self.constants["unemployment_weight"]))
+        response = (np.array(self.constants["unemployment_weight"]).T * self.filters()).sum(axis=0)
         softplus = np.where(response > 20, response, np.log1p(np.exp(np.minimum(response, 20))))
         unemployed: np.ndarray = (softplus + np.array(self.constants["unemployment_bias"])) * self.population / 100
         self.unemployed = rounded(unemployed)
@@ -186,12 +239,12 @@ class CovidReference:
         wait = (p["subsidy_interval"] - self.t % p["subsidy_interval"]) / p["subsidy_interval"]
         return [self.subsidy_level / p["num_subsidy_levels"], wait, days / between, self.t / p["episode_length"]]
 
-    def observe(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the observations of the governors, float32 (51, 64), and of the planner, float32 (463,)."""
+    def observe(self) -> dict[str, np.ndarray]:
+        """Return the observations of ``governor``, float32 (51, 64), and of ``planner``, float32 (1, 463)."""
         persons = (self.susceptible, self.infected, self.recovered, self.deaths, self.vaccinated, self.unemployed)
         shares = np.stack(persons, axis=1) / self.population[:, None]
         level, lagged, production = self.level(0) / LEVELS, self.level(DELAY - 1) / LEVELS, self.production / self.most
         known, governors = self.known(), np.eye(STATES)
         rows = [[level[i], *known, *governors[i], production[i], *shares[i], lagged[i]] for i in range(STATES)]
         planner = np.concatenate([level, known, production, shares.reshape(-1), lagged])
-        return np.array(rows, np.float32), planner.astype(np.float32)
+        return {"governor": np.array(rows, np.float32), "planner": planner[None].astype(np.float32)}

@@ -17,6 +17,14 @@ N = 27
 PERIODS = 20
 F = np.float32
 
+TAKEN = ("capital", "labor", "technology", "intensity", "balance", "mitigation_cost", "production", "consumption", "utility",
+         "temperature", "carbon")  # fmt: skip
+"""Float32 fields of the env's state that have the same name here."""
+
+RATES = ("savings", "mitigation", "export_limit", "minimum_mitigation", "tariffs")
+PAIRS = ("promises", "requests")
+"""Rates, which the env stores as levels; those of pairs with negotiation alone."""
+
 
 class RiceReference:
     """One world of 27 regions.
@@ -33,6 +41,8 @@ class RiceReference:
         goods: float32 (27, 27), imports of the last period by importer and exporter.
     """
 
+    tolerance = 3e-4  # consumption may be the square of a sum that starts with the root of a difference of large float32 numbers
+
     def __init__(self, params: Mapping[str, Any]) -> None:
         calibration = json.loads(Path(__file__).with_name("data").joinpath("rice_params.json").read_text())
         self._world, self._alike, self._trade = calibration["world"], calibration["regional_shared"], calibration["env"]
@@ -40,10 +50,11 @@ class RiceReference:
         self._levels = int(params["num_discrete_action_levels"])
         self._choices = self._levels + int(params["full_rates"])
         self._negotiates, self._old_debt_rule = bool(params["negotiation_on"]), bool(params["old_debt_rule"])
+        self._parts = params["observe"] == "parts"
         self.reset()
 
-    def reset(self) -> np.ndarray:
-        """Start an episode; returns the observations as ``observe()`` does."""
+    def reset(self) -> None:
+        """Start an episode."""
         start = {name: self._regional[f"x{symbol}_0"].astype(F) for name, symbol in
                  (("capital", "K"), ("labor", "L"), ("technology", "A"), ("intensity", "sigma"))}  # fmt: skip
         self.capital, self.labor, self.technology, self.intensity = start.values()
@@ -56,18 +67,44 @@ class RiceReference:
         self.investment, self.consumption, self.utility, self.welfare, self.reward = (zeros.copy() for _ in range(5))
         self.tariffs, self.promises, self.requests, self.decisions, self.goods = (matrix.copy() for _ in range(5))
         self.forcing = self.land = self.kept_capital = F(0)
-        return self.observe()
 
-    def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, bool]:
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Take the state of one world, with the names of the spec and ``t``."""
+        self.t, self.n = int(state["t"]), int(state["period"])
+        self.stage = self.t % 3 if self._negotiates else 0
+        for name in TAKEN:
+            setattr(self, name, np.array(state[name], F))
+        self.output, self.damages = np.array(state["gross_output"], F), np.full(N, state["damages"], F)
+        for name in (*RATES, *(PAIRS if self._negotiates else ())):
+            rates = (np.array(state[name], float) / self._levels).astype(F)
+            setattr(self, name, rates[0] if name in PAIRS else rates)
+        if self._negotiates:
+            self.decisions = np.array(state["decisions"][0], F)
+        self.abatement, self.investment = self.mitigation_cost * self._abated(), self.savings * self.output
+        self.reward = self.utility.copy() if self.stage == 0 else np.zeros(N, F)
+        self._set_by_period()
+
+    def get_state(self) -> dict[str, Any]:
+        """Return the state under the names of the spec."""
+        state = {name: getattr(self, name) for name in TAKEN}
+        state |= {name: np.rint(getattr(self, name) * self._levels).astype(int) for name in RATES}
+        state |= {"gross_output": self.output, "damages": self.damages[0], "period": self.n, "t": self.t}
+        if self._negotiates:
+            state |= {name: np.rint(getattr(self, name) * self._levels).astype(int)[None] for name in PAIRS}
+            state |= {"decisions": self.decisions.astype(int)[None]}
+        return state
+
+    def step(self, actions: Any) -> tuple[Any, np.ndarray, bool, bool]:
         """Take a step.
 
         Args:
-            actions: int (27, 57), or (27, 138) with negotiation, indices that exist.
+            actions: int (27, 57), or (27, 138) with negotiation, indices that exist; with ``observe="parts"`` as ``region`` of a
+                dict.
 
         Returns:
-            The observations, the reward of each region, float32 (27,), and True if the episode has ended.
+            The observations, the reward of each region, float32 (27,), True if the episode has ended, and False.
         """
-        actions = np.asarray(actions, np.int64)
+        actions = np.asarray(actions["region"] if self._parts else actions, np.int64)
         rates = (actions / self._levels).astype(F)
         self.t += 1
         self.stage = self.t % 3 if self._negotiates else 0
@@ -82,7 +119,7 @@ class RiceReference:
                 self.minimum_mitigation[i] = max(agreed, default=F(0))
         else:
             self._period(rates)
-        return self.observe(), self.reward.copy(), self.n == PERIODS
+        return self.observe(), self.reward.copy(), self.n == PERIODS, False
 
     def _period(self, rates: np.ndarray) -> None:
         self.n += 1
@@ -90,22 +127,34 @@ class RiceReference:
         self._produce()
         exports, imports = self._trade_goods(bids=rates[:, 30:57])
         self._consume(exports, imports)
+        self._set_by_period()
         self._warm()
         self._grow()
         self.tariffs = rates[:, 3:30].copy()
 
-    def _produce(self) -> None:
-        """Rules 2 and 3: cost, damages, production, output, investment, and interest on the balance."""
+    def _set_by_period(self) -> None:
+        """Set what the number of periods decides: forcing, emissions of land, kept capital, and the discount in welfare."""
         world, alike, n = self._world, self._alike, self.n
         first, last = world["xf_0"], world["xf_1"]
-        self.forcing = F(first + min(last - first, (last - first) / world["xt_f"] * (n - 1)))
-        self.land = F(world["xE_L0"] * (1 - world["xdelta_EL"]) ** (n - 1) / N)
-        price = alike["xp_b"] * (1 - alike["xdelta_pb"]) ** (n - 1)
+        self.forcing = F(first + min(last - first, (last - first) / world["xt_f"] * (n - 1)) if n else 0)
+        self.land = F(world["xE_L0"] * (1 - world["xdelta_EL"]) ** (n - 1) / N if n else 0)
+        self.kept_capital = F((1 - alike["xdelta_K"]) ** 5 if n else 0)
+        self.welfare = (self.utility / (1 + alike["xrho"]) ** (5 * n)).astype(F)
+
+    def _abated(self) -> np.ndarray:
+        """Cost of the mitigation rate as a share of that of full mitigation, float32 (27,)."""
+        shares = (np.arange(self._levels + 1) / self._levels) ** self._alike["xtheta_2"]  # of each level
+        abated: np.ndarray = shares[np.rint(self.mitigation * self._levels).astype(int)].astype(F)
+        return abated
+
+    def _produce(self) -> None:
+        """Rules 2 and 3: cost, damages, production, output, investment, and interest on the balance."""
+        alike = self._alike
+        price = alike["xp_b"] * (1 - alike["xdelta_pb"]) ** (self.n - 1)
         self.mitigation_cost = (price / (1000 * alike["xtheta_2"]) * self.intensity.astype(float)).astype(F)
         air = float(self.temperature[0])
         self.damages = np.full(N, 1 / (1 + alike["xa_1"] * air + alike["xa_2"] * air ** alike["xa_3"]), F)
-        rate = (np.arange(self._levels + 1) / self._levels) ** alike["xtheta_2"]  # of each level
-        self.abatement = self.mitigation_cost * rate[np.rint(self.mitigation * self._levels).astype(int)].astype(F)
+        self.abatement = self.mitigation_cost * self._abated()
         capital, people = self.capital.astype(float), self.labor.astype(float) / 1000
         self.production = (self.technology * capital ** alike["xgamma"] * people ** (1 - alike["xgamma"])).astype(F)
         self.output = (self.damages.astype(float) * (1 - self.abatement.astype(float)) * self.production).astype(F)
@@ -143,7 +192,6 @@ class RiceReference:
         power = 1 - alike["xalpha"]
         offset = trade["utility_offset"]
         self.utility = (people * ((self.consumption / people + offset) ** power - 1) / power).astype(F)
-        self.welfare = (self.utility / (1 + alike["xrho"]) ** (5 * self.n)).astype(F)
         self.reward = self.utility
         self.balance = self.balance + 5 * (exports - imports)
 
@@ -159,7 +207,6 @@ class RiceReference:
     def _grow(self) -> None:
         """Rule 12: stocks of the next period."""
         alike, regional, years = self._alike, self._regional, 5 * (self.n - 1)
-        self.kept_capital = F((1 - alike["xdelta_K"]) ** 5)
         self.capital = ((1 - alike["xdelta_K"]) ** 5 * self.capital + 5 * self.investment.astype(float)).astype(F)
         labor = self.labor.astype(float)
         self.labor = (labor * ((1 + regional["xL_a"]) / (1 + labor)) ** regional["xl_g"]).astype(F)
@@ -168,8 +215,14 @@ class RiceReference:
         decline = np.exp(-alike["xg_sigma"] * (1 - alike["xdelta_sigma"]) ** years * 5)
         self.intensity = (self.intensity * decline).astype(F)
 
-    def observe(self) -> np.ndarray:
-        """Whole rows, float32 (27, 1043), or (27, 1207) with negotiation."""
+    def observe(self) -> Any:
+        """Return the observations in the form of the env: whole rows, or what all regions observe alike and the rest."""
+        rows = self.rows()
+        shared = slice(N, N + 8 + int(self._negotiates) + 10 * N + N * N)
+        return {"region": {"shared": rows[0, shared], "own": np.delete(rows, shared, axis=1)}} if self._parts else rows
+
+    def rows(self) -> np.ndarray:
+        """Return whole rows, float32 (27, 1043), or (27, 1207) with negotiation."""
         alike = [*self.temperature / F(10), *self.carbon / F(1e4), self.forcing, self.land, self.t / 100]
         alike += [self.stage] if self._negotiates else []
         regions = [self.capital / 1e4, np.full(N, self.kept_capital), self.labor / 1e4, self.output / 1e3, self.investment / 1e3,

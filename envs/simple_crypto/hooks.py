@@ -24,16 +24,15 @@ def say(w: World, me: Agent) -> None:
     """Write what an agent says: a word by its number, or a number for each word, clipped to its box."""
     said = 0 if w.params.continuous_actions else me.action.index()
     for word in range(WORDS):
-        w.state.comm[me.index * WORDS + word] = (
-            clamp(me.action.value(word), 0.0, 1.0) if w.params.continuous_actions else f32(said == word)
-        )
+        value = clamp(me.action.value(word), 0.0, 1.0) if w.params.continuous_actions else f32(said == word)
+        w.at.comm[me.index, word] = value
 
 
 def error(w: World, agent: i32) -> f32:
     """Return the squared distance of what an agent said from the message; 0 if it said nothing."""
     squared, spoke = 0.0, False
     for word in range(WORDS):
-        said = w.state.comm[agent * WORDS + word]
+        said = w.at.comm[agent, word]
         apart = said - f32(word == w.state.goal)
         squared += apart * apart
         spoke = spoke or said != 0.0
@@ -57,11 +56,11 @@ def env_observe(w: World) -> None:
     s = w.state
     for me in w.role.eve:
         for word in range(WORDS):
-            me.obs[word] = s.comm[ALICE * WORDS + word]
+            me.obs[word] = w.at.comm[ALICE, word]
     for me in w.role.bob:
         for word in range(WORDS):
             me.obs[word] = f32(word == s.key)
-            me.obs[WORDS + word] = s.comm[ALICE * WORDS + word]
+            me.obs[WORDS + word] = w.at.comm[ALICE, word]
     for me in w.role.alice:
         for word in range(WORDS):
             me.obs[word] = f32(word == s.goal)

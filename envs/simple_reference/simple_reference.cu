@@ -8,7 +8,7 @@ GV_FN void env_reset(GvWorld& w) {
     scatter(w, LANDMARKS, 1.0f);
     for (auto me : w.agents) {
         w.state.goal[me.index] = w.draw(2, me.index).below(LANDMARKS);
-        for (int word = 0; word < WORDS; ++word) w.state.comm[me.index * WORDS + word] = 0.0f;
+        for (int word = 0; word < WORDS; ++word) w.at.comm(me.index, word) = 0.0f;
     }
 }
 
@@ -21,7 +21,7 @@ GV_FN void env_step(GvWorld& w) {
         const int index = index_of(w, me);
         push(w, me, index % MOVES, USUAL_PUSH);
         for (int word = 0; word < WORDS; ++word) {
-            float& said = w.state.comm[me.index * WORDS + word];
+            float& said = w.at.comm(me.index, word);
             said = w.params.continuous_actions ? share(me, MOVES + word) : index / MOVES == word ? 1.0f : 0.0f;
         }
         move(w, me, NO_LIMIT);
@@ -42,6 +42,6 @@ GV_FN void env_observe(GvWorld& w) {
         if (k == 0) write(me.obs, 0, velocity_of(w, me.index));
         else if (channel < 0) write(me.obs, k, apart(landmark_at(w, k - 1), agent_at(w, me.index)));
         else if (word < 0) me.obs[first_colour + channel] = w.state.goal[me.index] == channel ? BRIGHT : GREY;
-        else me.obs[first_word + word] = w.state.comm[(1 - me.index) * WORDS + word];
+        else me.obs[first_word + word] = w.at.comm(1 - me.index, word);
     }
 }

@@ -77,6 +77,6 @@ def env_observe(w: World) -> None:
         for axis in range(2):
             me.obs[axis] = me.agent_vel[axis]
             for k in range(LANDMARKS):
-                me.obs[2 + 2 * k + axis] = s.landmark_pos[2 * k + axis] - me.agent_pos[axis]
+                me.obs[2 + 2 * k + axis] = w.at.landmark_pos[k, axis] - me.agent_pos[axis]
         for word in range(WORDS):
             me.obs[2 + 2 * LANDMARKS + word] = s.comm[word]

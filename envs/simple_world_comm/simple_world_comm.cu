@@ -49,7 +49,7 @@ GV_FN void env_step(GvWorld& w) {
     for (auto me : w.role.leadadversary) {
         const int index = index_of(w, me);
         for (int word = 0; word < WORDS; ++word) {
-            float& said = w.state.comm[me.in_role * WORDS + word];
+            float& said = w.at.comm(me.in_role, word);
             said = w.params.continuous_actions ? share(me, MOVES + word) : index / MOVES == word ? 1.0f : 0.0f;
         }
         push(w, me, index % MOVES, ADVERSARY_PUSH, contacts(w, me, radius, obstacles));

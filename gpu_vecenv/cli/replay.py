@@ -20,7 +20,7 @@ from gpu_vecenv.cli.replayed_steps import print_steps
 from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.train.runner.build import import_modules
 from gpu_vecenv.vector.env.recording import Recording
-from gpu_vecenv.vector.env.replay import read_world
+from gpu_vecenv.vector.env.replay import MENDED, read_world
 from gpu_vecenv.vector.env.verify import recorded_env
 
 
@@ -34,7 +34,8 @@ def replay_file(
     """Make the recorded steps of a world again, to the same bits, and say where a number is not finite.
 
     Files come from gpu-vecenv debug, from make_vec(..., debug=True), and from training runs that stop with a NonFiniteError. If a
-    check of a hook failed, the steps are made with this check.
+    check of a hook failed, the steps are made with this check. If the hooks or numbers of the env have changed since, its steps
+    are those of the present env, and a line says so: they show if the mistake is mended.
 
     Example: gpu-vecenv replay runs/tag/nonfinite.npz --gdb
 
@@ -74,7 +75,7 @@ def _under_gdb(file: Path, modules: Settings) -> None:
 
 def _hooks(recording: Recording) -> Path:
     """Return the file of the hooks."""
-    with contextlib.closing(recorded_env(recording, "cpu")) as env:
+    with contextlib.closing(recorded_env(recording, "cpu", may_change=MENDED)) as env:
         return env.env_spec.kernel
 
 

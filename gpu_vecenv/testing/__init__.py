@@ -14,6 +14,7 @@ from gpu_vecenv.testing.reference import Reference, check_reference
 from gpu_vecenv.testing.report import Report, Result, check_env
 from gpu_vecenv.testing.same_bits import (
     check_compilers,
+    check_debug,
     check_gpu,
     check_rollouts,
     check_team,
@@ -27,7 +28,7 @@ from gpu_vecenv.testing.subject import Subject
 
 __all__ = [
     "CheckError", "NotRunError", "Reference", "Report", "Result", "Subject", "check_autoreset", "check_bounds", "check_compilers",
-    "check_env", "check_golden", "check_gpu", "check_lint", "check_ptx", "check_python_hooks", "check_races", "check_reference",
-    "check_registers", "check_reset", "check_rollouts", "check_team", "check_teams", "check_threads", "check_unoptimised",
-    "check_values", "check_worlds", "record_golden",
+    "check_debug", "check_env", "check_golden", "check_gpu", "check_lint", "check_ptx", "check_python_hooks", "check_races",
+    "check_reference", "check_registers", "check_reset", "check_rollouts", "check_team", "check_teams", "check_threads",
+    "check_unoptimised", "check_values", "check_worlds", "record_golden",
 ]  # fmt: skip

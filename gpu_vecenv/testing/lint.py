@@ -15,6 +15,7 @@ from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.pyhooks.translate import translate
 from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.spec.layout import Layout
+from gpu_vecenv.testing.axes import joined_axes
 from gpu_vecenv.testing.conflicts import conflicts
 from gpu_vecenv.testing.errors import CheckError
 from gpu_vecenv.testing.kernel_text import blank, block_end, functions_of, place_of, without_comments, without_lambdas
@@ -85,11 +86,12 @@ def lint_env(layout: Layout) -> list[str]:
     spec = layout.spec
     if spec.kernel.suffix == ".py":
         text = translate(spec, spec.kernel, read_text(spec.name, spec.kernel))
-        found = sorted({*conflicts(without_comments(text), Ranges(layout))})
+        plain = without_comments(text)
+        found = [*conflicts(plain, Ranges(layout)), *joined_axes(plain, layout)]
     else:
         text = _with_headers(spec, spec.kernel, set())
-        found = _all_violations(text, Ranges(layout))
-    places = [(*place_of(text, position), message) for position, message in found]
+        found = [*_all_violations(text, Ranges(layout)), *joined_axes(without_comments(text), layout)]
+    places = [(*place_of(text, position), message) for position, message in sorted(set(found))]
     return [f"{file}:{line}: {message}" for file, line, message in places]
 
 

@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from gpu_vecenv.backend.build_kind import KINDS
 from gpu_vecenv.backend.cpu import MIN_AGENTS_PER_THREAD, CpuBackend
+from gpu_vecenv.backend.debug import DebugCpuBackend
 from gpu_vecenv.backend.driver import DriverError, find_driver
 from gpu_vecenv.spec.layout import Layout
 from gpu_vecenv.testing.builds import Builds, clang
@@ -103,6 +105,16 @@ def check_unoptimised(subject: Subject) -> str:
     """Compare a build without optimisation with the usual one: undefined behaviour often changes with it."""
     require_same_run(subject, "built with -O0", Builds().backend("-O0"))
     return "-O0"
+
+
+def check_debug(subject: Subject) -> str:
+    """Compare a debug build, which checks each index of a hook, with the usual build.
+
+    Raises:
+        HookFault: a hook uses an index outside of an array; the message has file and line.
+    """
+    require_same_run(subject, "in a debug build", lambda layout: DebugCpuBackend(layout, KINDS["debug"]))
+    return "-O0 -g, indices checked"
 
 
 def check_compilers(subject: Subject) -> str:

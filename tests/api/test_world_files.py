@@ -1,6 +1,7 @@
 """``debug=True`` finds numbers that are not finite, and writes the world that gave them; ``replay`` makes the step again."""
 
 import contextlib
+import dataclasses
 import io
 import os
 import re
@@ -291,6 +292,24 @@ def test_a_wrong_index_in_cpp_is_made_again_with_its_check(crash, capsys, monkey
     assert re.search("^step 1: hooks.cu:6: env_step: index 3 of w.state.gold", capsys.readouterr().out, re.MULTILINE)
 
 
+def test_mended_hooks_make_the_steps_again(crash, capsys):
+    spec = crash("hooks.cu", CPP)
+    with pytest.raises(NonFiniteError, match="is inf") as caught:
+        broken(spec, 3)
+    spec.kernel.write_text(CPP.replace("3 - me", "4 - me"))
+    assert main(["replay", caught.value.file]) == 0
+    said = "The hooks of Crash-v0 changed since the file was written: these are steps of the present env."
+    mended = f"{said}\nstep 1: all numbers are finite\n1 steps: not compared with the file, because the hooks changed\n"
+    assert capsys.readouterr().out.endswith(mended)
+    with pytest.raises(RecordingError, match="expected Crash-v0 as it was recorded, got one whose kernel changed"):
+        list(gpu_vecenv.replay(caught.value.file))
+    (step,) = gpu_vecenv.replay(caught.value.file, changed=True)
+    assert step.reward.tolist() == [[0.25, 0.25, 1.0]]
+    wider = dataclasses.replace(spec, state=(*spec.state, Field("debt", "int32", (), "coins owed")))
+    with pytest.raises(RecordingError, match="got one whose spec changed"):
+        list(gpu_vecenv.replay(caught.value.file, env_spec=wider, changed=True))
+
+
 def test_the_command_names_the_module_of_an_env_outside_the_package(crash):
     spec, file = crash("hooks.py", HOOKS), Path("world.npz")
     with contextlib.closing(GpuVectorEnv(spec, num_worlds=1, device="cpu")) as env:
@@ -321,9 +340,9 @@ def test_hooks_in_cpp_are_made_again_in_gdb(crash, tmp_path, monkeypatch, capfd)
     imported = subprocess.run([sys.executable, "-c", "import sys, gpu_vecenv.cli.replayed_steps; print('torch' in sys.modules)"],
                               capture_output=True, text=True)  # fmt: skip
     assert imported.stdout == "False\n", "gdb would read the symbols of torch"
-    spec.kernel.write_text(CPP.replace("1.0f", "2.0f"))
+    (spec.kernel.parent / "crash_env.py").write_text(MODULE.replace("HOOKS", "hooks.cu").replace("(1,)", "(2,)"))
     assert main(["replay", caught.value.file, "--gdb", "--modules", "crash_env"]) == 2
-    assert "gpu-vecenv replay: expected Crash-v0 as it was recorded, got one whose kernel changed" in capfd.readouterr().err
+    assert "gpu-vecenv replay: expected Crash-v0 as it was recorded, got one whose spec changed" in capfd.readouterr().err
     monkeypatch.setenv("PATH", "")
     assert main(["replay", caught.value.file, "--gdb"]) == 2
     assert "--gdb needs gdb, which is not on the path" in capfd.readouterr().err

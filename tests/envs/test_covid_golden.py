@@ -159,7 +159,8 @@ def test_the_reference_matches_the_recording(recording):
         assert may_plan == data["mask_planner_open"][t]
         if t == recording.steps:
             break
-        rewards, truncated = world.step(data["actions_states"][t].astype(int), int(data["actions_planner"][t]))
+        actions = {"governor": data["actions_states"][t].astype(int), "planner": [int(data["actions_planner"][t])]}
+        _, rewards, _, truncated = world.step(actions)
         np.testing.assert_allclose(rewards[:51], data["rewards_states"][t], rtol=0, atol=REWARD)
         assert rewards[51] == pytest.approx(data["rewards_planner"][t], abs=REWARD)
         assert truncated == (t + 1 == recording.steps)

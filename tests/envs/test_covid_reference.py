@@ -58,7 +58,7 @@ def compare(params, device, actions):
     """Step two worlds and the reference through an episode; ``actions(t)`` gives choices (51,) and the level of the subsidy."""
     env, world = make(2, device, **params), CovidReference(SPEC.resolve(params))
     obs, info = env.reset(seed=0)
-    sums, t, truncated = np.zeros((2, 52)), 0, False
+    t, truncated = 0, False
     while True:
         state = env.unwrapped.get_state(*RECORDED, "closed_until", "subsidy_level")
         for name in RECORDED:
@@ -69,22 +69,23 @@ def compare(params, device, actions):
         if truncated:
             break
         choices, subsidy = actions(t)
-        expected, truncated = world.step(choices, subsidy)
-        sums, t = sums + world.index, t + 1
+        _, expected, _, truncated = world.step({"governor": choices, "planner": [subsidy]})
+        t += 1
         actual = {"governor": np.tile(choices, (2, 1)), "planner": np.full((2, 1), subsidy)}
         obs, reward, terminated, over, info = env.step(actual)
         np.testing.assert_allclose(info["agent_reward"], np.tile(expected, (2, 1)), rtol=0, atol=REWARD)
         np.testing.assert_array_equal(reward, info["agent_reward"][:, 51])
         assert not terminated.any() and (over == truncated).all()
     after = env.unwrapped.get_state("health_index", "economic_index")
-    for index, sum_ in zip(("health_index", "economic_index"), sums, strict=True):
+    for index, sum_ in zip(("health_index", "economic_index"), world.index_sums, strict=True):
         np.testing.assert_allclose(after[index], np.tile(sum_, (2, 1)), rtol=1e-4, atol=10 * REWARD)
     env.close()
 
 
 def check_observations(world, obs, masks):
     """Assert the observations of both worlds and their masks; shares of the population have the tolerance of persons."""
-    governors, planner = world.observe()
+    seen = world.observe()
+    governors, planner = seen["governor"], seen["planner"][0]
     for number in range(2):
         np.testing.assert_allclose(obs["governor"][number][:, :56], governors[:, :56], rtol=0, atol=1e-6)
         np.testing.assert_allclose(obs["governor"][number][:, 56:], governors[:, 56:], rtol=1e-4, atol=2e-5)

@@ -1,5 +1,6 @@
 """The kernels keep the rules for kernels, and the linter reports each kind of offence at its line."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,8 @@ import pytest
 from gpu_vecenv.cli.main import main
 from gpu_vecenv.spec.layout import Layout
 from gpu_vecenv.testing import lint as lint_kernels
+from gpu_vecenv.testing.axes import joined_axes
+from tests.debug.faulty import SPEC as FAULTY
 from tests.kernels.test_ptx import SHAPES, spec_of
 from tests.pyhooks.cases import PORTS, port_of, spec_in_cpp
 
@@ -225,3 +228,19 @@ def test_a_conflict_in_a_called_function_is_reported_at_its_line():
     helper = "GV_FN void meet(const GvWorld& w, const GvAgent& me, int k) {\n    me.x = w.agents[k].x;\n}\n"
     found = lint_kernels.lint(helper + HOOKS % "for (auto me : w.agents) meet(w, me, 0);")
     assert [number for number, _ in found] == [2] and "reads a neighbour" in found[0][1]
+
+
+JOINED = ["y * width + x", "y * width + x - 1", "(y * width) + x", "x + width * y", "y * width - 1", "(2 + y) * width + x"]
+SEPARATE = ["2 * y + 1", "y", "y - 1", "(y + 1) * 4", "cell(y * width + x)", "order[y * width + x]", "4 * y"]
+
+
+@pytest.mark.parametrize("index", [*JOINED, *SEPARATE])
+@pytest.mark.parametrize(("state", "field", "says"), [
+    ("w.state", "cells", r"`w.at.cells\(i, j\)`, which has the axes \(height, width\)"),
+    ("s", "x", r"`w.at.x\(i, j\)`, and declare the axes in the spec"),
+])  # fmt: skip
+def test_an_index_that_joins_those_of_several_axes_is_reported(index, state, field, says):
+    head = "" if state == "w.state" else "const auto& s = w.state; "
+    text = f"GV_FN void env_step(GvWorld& w) {{ {head}{state}.{field}[{index}] = w.tables.list[{index}]; }}"
+    found = [message for _, message in joined_axes(text, Layout(FAULTY, FAULTY.resolve({})))]
+    assert len(found) == (index in JOINED) and all(re.search(says, message) for message in found)

@@ -1,6 +1,6 @@
 """Mutates hooks in Python. A mutant is refused, or Python and the compiled kernel run it to the same results.
 
-``python -m tests.pyhooks.fuzz --minutes 60`` prints each mutant that breaks this, and how many were tried.
+``python -m tests.pyhooks.fuzz --minutes 60 --processes 2`` prints each mutant that breaks this, and how many were tried.
 """
 
 from __future__ import annotations
@@ -11,10 +11,14 @@ import copy
 import random
 import re
 import signal
+import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,30 +26,38 @@ import numpy as np
 
 from gpu_vecenv.backend.compiler import compile_object, cpu_level
 from gpu_vecenv.backend.cpu import CpuBackend
+from gpu_vecenv.envs.simple_crypto.spec import SPEC as CRYPTO
 from gpu_vecenv.errors import HookError, HookFault
 from gpu_vecenv.pyhooks.translate import translate
 from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
-from tests.pyhooks.cases import actions_of, port_of, spec_in_cpp
+from tests.pyhooks.cases import actions_of, spec_in_cpp
 from tests.pyhooks.ledger import spec_of_text
 from tests.trees import leaves
 
 PORTS = Path(__file__).parent / "ports"
-SEEDS = {"ledger": "Ledger-v0", "spread": "Spread-v0", "pot": "Pot-v0", "grid_tag": "WarpGridTag-v0",
-         "cartpole": "WarpCartPole-v1"}  # fmt: skip
-"""Files of hooks that are mutated, and the ids of their envs."""
+SEEDS = {
+    "ledger": (PORTS / "ledger.py", spec_of_text),
+    "crypto": (CRYPTO.kernel, lambda text, folder: _with_hooks(CRYPTO, text, folder)),
+    **{name: (PORTS / f"{name}.py", lambda text, folder, env_id=env_id: _with_hooks(spec_in_cpp(env_id), text, folder))
+       for name, env_id in (("spread", "Spread-v0"), ("pot", "Pot-v0"), ("grid_tag", "WarpGridTag-v0"), ("harvest", "Harvest-v0"),
+                            ("cartpole", "WarpCartPole-v1"))},
+}  # fmt: skip
+"""Files of hooks that are mutated, and functions from a text and a folder to the spec with these hooks."""
 
 SECONDS = 4
-"""Time after which a mutant that Python runs is given up, because it may never end."""
+"""Time of the processor after which a mutant that Python runs is given up, because it may never end."""
 
 OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.BitAnd, ast.BitOr, ast.BitXor)
 COMPARISONS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
 NUMBERS = (0, 1, 2, 3, -1, 7, 2**31 - 1, -(2**31), 0.0, 1.0, 0.5, -2.0, 1e6, 1e-6, 3e38, True, False)
 
 
-def spec_with(name: str, text: str, folder: Path) -> EnvSpec:
-    """Return the spec of a seed with hooks that are written to a folder."""
-    return spec_of_text(text, folder) if name == "ledger" else port_of(spec_in_cpp(SEEDS[name]), text, folder)
+def _with_hooks(spec: EnvSpec, text: str, folder: Path) -> EnvSpec:
+    """Return a spec with hooks that are written to a folder."""
+    path = folder / "hooks.py"
+    path.write_text(text)
+    return replace(spec, kernel=path)
 
 
 # ---- mutants ----------------------------------------------------------------------------------------------------------
@@ -123,6 +135,30 @@ def _expression(tree: ast.AST, chance: random.Random) -> None:
                 value[value.index(one)] = two
 
 
+def _axes(tree: ast.AST, chance: random.Random) -> None:
+    """Index an array by axes, with `w.at`, or change the number or the order of the indices of one that is."""
+    nodes = [node for node in _nodes(tree, ast.Subscript) if isinstance(node.value, ast.Attribute)]
+    if not nodes:
+        return
+    node = chance.choice(nodes)
+    if isinstance(node.slice, ast.Tuple):
+        indices = node.slice.elts
+        k = chance.randrange(len(indices))
+        change = chance.randrange(4)
+        if change == 0:
+            indices.reverse()
+        elif change == 1:
+            indices.insert(k, copy.deepcopy(chance.choice(indices)))
+        elif change == 2:
+            del indices[k]
+        else:
+            indices[k] = ast.BinOp(indices[k], chance.choice((ast.Add, ast.Sub))(), ast.Constant(1))
+        return
+    node.value = ast.Attribute(ast.Attribute(ast.Name("w", ast.Load()), "at", ast.Load()), node.value.attr, ast.Load())
+    row, column = (ast.BinOp(copy.deepcopy(node.slice), kind(), ast.Constant(2)) for kind in (ast.FloorDiv, ast.Mod))
+    node.slice = chance.choice((node.slice, ast.Tuple([row, column]), ast.Tuple([node.slice, ast.Constant(0)])))
+
+
 def _name(tree: ast.AST, chance: random.Random) -> None:
     names = _nodes(tree, ast.Name)
     chance.choice(names).id = chance.choice(names).id
@@ -173,6 +209,7 @@ HEADS = ("if w.once:", "if w.t > 2:", "for extra in range(3):", "for other in w.
 
 CHANGES: list[Callable[[ast.AST, random.Random], None]] = [
     _operator, _comparison, _number, _number, _expression, _expression, _name, _member, _delete, _repeat, _swap, _wrap, _negate,
+    _axes,
 ]  # fmt: skip
 
 
@@ -199,13 +236,13 @@ def results_of(env: GpuVectorEnv, steps: int = 7) -> list[np.ndarray]:
 
 def options_of(name: str) -> dict[str, Any]:
     """Return options with which episodes end within the steps of a check."""
-    limit = {"episode_length": 4, "grid_length": 5} if name == "grid_tag" else {"max_episode_steps": 4}
-    return {"num_worlds": 2, "array": "numpy", **limit}
+    limit = {"grid_tag": {"episode_length": 4, "grid_length": 5}, "crypto": {"max_cycles": 4}}
+    return {"num_worlds": 2, "array": "numpy", **limit.get(name, {"max_episode_steps": 4})}
 
 
 def verdict(name: str, text: str, folder: Path, flags: tuple[str, ...] = ("-O0",), compiles: bool = True) -> str:
     """Return what becomes of a text: ``refused``, ``fault``, ``endless``, ``same``, or a sentence about what is wrong."""
-    spec = spec_with(name, text, folder)
+    spec = SEEDS[name][1](text, folder)
     try:
         translate(spec, spec.kernel, text)
     except HookError as error:
@@ -215,10 +252,10 @@ def verdict(name: str, text: str, folder: Path, flags: tuple[str, ...] = ("-O0",
         return f"traceback: {type(error).__name__}: {error}"
     if not compiles:
         return "accepted"
-    signal.signal(signal.SIGALRM, _alarm)
+    signal.signal(signal.SIGVTALRM, _alarm)
     try:
         env = GpuVectorEnv(spec, device="python", **options_of(name))
-        signal.alarm(SECONDS)
+        signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
         by_python = results_of(env)
     except HookFault as error:
         races = "in the same phase" in str(error) or "two lanes write" in str(error) and " obs of " not in str(error)
@@ -228,7 +265,7 @@ def verdict(name: str, text: str, folder: Path, flags: tuple[str, ...] = ("-O0",
     except BaseException as error:
         return f"traceback in Python: {type(error).__name__}: {error}"
     finally:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
     return _compared(spec, name, folder, flags, by_python)
 
 
@@ -258,7 +295,7 @@ def fuzz(seconds: float, seed: int, compiles: bool = True, most: int = 10**9, fl
     with tempfile.TemporaryDirectory() as folder:
         while time.monotonic() < end and sum(counts.values()) < most:
             name = chance.choice(list(SEEDS))
-            text = mutant((PORTS / f"{name}.py").read_text(), chance)
+            text = mutant(SEEDS[name][0].read_text(), chance)
             if text in known:
                 continue
             known.add(text)
@@ -273,12 +310,17 @@ def main() -> None:
     """Fuzz, and print what was found."""
     parser = argparse.ArgumentParser(prog="python -m tests.pyhooks.fuzz", description=__doc__)
     parser.add_argument("--minutes", type=float, default=1.0, help="time to try mutants")
-    parser.add_argument("--seed", type=int, default=0, help="start of the sequence of mutants")
+    parser.add_argument("--seed", type=int, default=0, help="start of the sequence of mutants; each further process adds 1")
+    parser.add_argument("--processes", type=int, default=1, help="processes that try different mutants at the same time")
     parser.add_argument("--lanes", type=int, default=0, help="lanes of a team in compiled kernels; 0 for the host's one lane")
     given = parser.parse_args()
     flags = ("-O0", f"-DGV_LANES={given.lanes}", "-pthread") if given.lanes else ("-O0",)
-    for said, count in fuzz(60 * given.minutes, given.seed, flags=flags).most_common():
+    with ProcessPoolExecutor(given.processes) as pool:
+        seeds = range(given.seed, given.seed + given.processes)
+        counts = sum(pool.map(partial(fuzz, 60 * given.minutes, flags=flags), seeds), Counter[str]())
+    for said, count in counts.most_common():
         print(count, said, flush=True)
+    sys.exit(any(said not in GOOD for said in counts))
 
 
 if __name__ == "__main__":

@@ -11,11 +11,11 @@ GV_FN void env_reset(GvWorld& w) {
 // A singer whose note is that of the first singer gets 1. Every lane reads the first singer's note.
 GV_FN void env_step(GvWorld& w) {
     const auto& s = w.state;
-    const int singers = w.role.singer.count(), steps = w.sizes.heard_axis0;
+    const int steps = w.sizes.heard_axis0;
     const int lead = w.role.singer[0].action.index();
     for (auto me : w.role.singer) {
         const int i = me.index;
-        for (int k = steps - 1; k > 0; --k) s.heard[k * singers + i] = s.heard[(k - 1) * singers + i];
+        for (int k = steps - 1; k > 0; --k) w.at.heard(k, i) = w.at.heard(k - 1, i);
         if (steps > 0) s.heard[i] = me.note;
         me.note = i == 0 ? lead : me.action.index();
         me.reward = me.note == lead ? 1.0f : 0.0f;
@@ -30,7 +30,7 @@ GV_FN void env_step(GvWorld& w) {
 // All observe the first singer's note and the time; each its note, and those before. A singer may not repeat its note.
 GV_FN void env_observe(GvWorld& w) {
     const auto& s = w.state;
-    const int singers = w.role.singer.count(), steps = w.sizes.heard_axis0;
+    const int steps = w.sizes.heard_axis0;
     const bool whole = w.role.singer.num_shared() == 0;
     if (!whole) {
         if (w.once) w.role.singer.shared() = {(float)s.lead, (float)w.t};
@@ -42,7 +42,7 @@ GV_FN void env_observe(GvWorld& w) {
             *row++ = (float)w.t;
         }
         row[0] = (float)me.note;
-        for (int k = 0; k < steps; ++k) row[1 + k] = (float)s.heard[k * singers + me.index];
+        for (int k = 0; k < steps; ++k) row[1 + k] = (float)w.at.heard(k, me.index);
         for (int k = 0; k < w.role.singer.num_choices(); ++k) me.mask[k] = k != me.note;
     }
 }

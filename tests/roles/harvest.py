@@ -46,7 +46,7 @@ SPEC = EnvSpec(
         Field("frozen_until", "int32", ("num_agents",), "last step in which the agent is frozen", "steps"),
         Field("zaps", "uint8", ("num_agents",), "1 if the agent zapped in the last step", low=0, high=1),
         Field("ate", "uint8", ("num_agents",), "1 if the agent ate in the last step", low=0, high=1),
-        Field("apples", "uint8", (SIDE * SIDE,), "1 for a cell with an apple", low=0, high=1),
+        Field("apples", "uint8", (SIDE, SIDE), "1 for a cell with an apple", low=0, high=1),
     ),
     observation=lambda params: Box(-np.inf, np.inf, (4 + 3 * (2 * RADIUS + 1) ** 2,), np.float32),
     action=lambda params: MultiDiscrete([5, 2]),

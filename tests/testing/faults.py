@@ -34,7 +34,7 @@ class Fault(NamedTuple):
 POT, HARVEST, TAG = "Pot-v0", "Harvest-v0", "WarpGridTag-v0"
 NEIGHBOUR, INDEX = "reads a neighbour in the phase that writes", "written at an index that is not the loop's"
 BARRIER, LOCAL = "put w.barrier() between", "is read behind the phase that assigns it"
-NAN = "expected a finite number, got nan"
+JOINED, NAN = "joins those of several axes", "expected a finite number, got nan"
 
 IN_CPP = {
     "in-place update": [
@@ -164,6 +164,11 @@ IN_CPP = {
             "row[5]",
         ),
     ],
+    "index of joined axes": [
+        Fault(POT, "{(float)me.purse}", "{(float)w.state.purse[me.in_role * 2 + me.put]}", "lint", JOINED, "+ me.put]"),
+        Fault(HARVEST, "w.at.apples(me.y, me.x)", "w.state.apples[me.y * SIDE + me.x - 1]", "lint", JOINED, "me.x - 1]"),
+        Fault(TAG, "row[5] = (float)w.t", "row[5] = (float)w.state.loc_x[me.loc_y * 2 - 1]", "lint", JOINED, "me.loc_y * 2 - 1]"),
+    ],
     "double": [
         Fault(POT, "me.reward = (float)s.share;", "me.reward = 1.1 * s.share;", "lint", "`1.1` is a double literal", "1.1"),
         Fault(HARVEST, "(float)me.ate - ", "1.1 * me.ate - ", "lint", "`1.1` is a double literal", "1.1"),
@@ -258,6 +263,11 @@ IN_PYTHON = {
             "index -1 of w.state.loc_x",
             "me.obs[5]",
         ),
+    ],
+    "index of joined axes": [
+        Fault(POT, "f32(me.purse)", "f32(w.state.purse[me.in_role * 2 + me.put])", "lint", JOINED, "+ me.put]"),
+        Fault(HARVEST, "w.at.apples[me.y, me.x]", "w.state.apples[me.y * SIDE + me.x - 1]", "lint", JOINED, "me.x - 1]"),
+        Fault(TAG, "= f32(w.t)", "= f32(w.state.loc_x[me.loc_y * 2 - 1])", "lint", JOINED, "me.loc_y * 2 - 1]"),
     ],
     "double": [
         Fault(POT, "me.reward = f32(", "me.reward = float(", "lint", "float() computes in other types", "float("),

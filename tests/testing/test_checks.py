@@ -7,7 +7,9 @@ import pytest
 from gpu_vecenv import testing
 from gpu_vecenv.backend.cpu import CpuBackend
 from gpu_vecenv.envs.grid_tag.reference import GridTagReference
+from gpu_vecenv.errors import HookFault
 from gpu_vecenv.testing.same_bits import require_same_run
+from tests.debug.faulty import line_of
 
 SMALL = {"num_taggers": 4, "grid_length": 3, "episode_length": 11}
 
@@ -107,10 +109,19 @@ def test_the_wrong_reference_is_noticed():
         testing.check_reference(testing.Subject("WarpGridTag-v0", SMALL), Reference)
 
 
-@pytest.mark.parametrize("env_id", ["WarpCovid-v0", "WarpRice-v0"])
-def test_an_env_whose_reference_takes_no_state_is_not_compared(env_id):
+def test_a_reference_without_set_state_is_not_compared(monkeypatch):
+    monkeypatch.delattr(GridTagReference, "set_state")
     with pytest.raises(testing.NotRunError, match=r"no class Reference with set_state\(\), .*Reference has no set_state\(\)"):
-        testing.check_reference(testing.Subject(env_id))
+        testing.check_reference(testing.Subject("WarpGridTag-v0", SMALL))
+
+
+NATIONS = [("WarpCovid-v0", {}), ("WarpRice-v0", {}), ("WarpRice-v0", {"negotiation_on": True, "observe": "whole"})]
+
+
+@pytest.mark.parametrize(("env_id", "params"), NATIONS)
+def test_envs_of_nations_are_compared_with_their_references(env_id, params):
+    """Over more steps than the 30 days that the state of COVID-19 has, and than two rounds of negotiation."""
+    assert testing.check_reference(testing.Subject(env_id, params, num_worlds=1, num_steps=35)) == "35 steps of 1 worlds"
 
 
 def test_a_recording_is_repeated_or_its_first_difference_is_named(tmp_path):
@@ -122,6 +133,12 @@ def test_a_recording_is_repeated_or_its_first_difference_is_named(tmp_path):
     other = testing.Subject("WarpGridTag-v0", {**SMALL, "wall_hit_penalty": 0.75})
     with pytest.raises(testing.CheckError, match=r"^step 1, world 0, reward: .*; the first is recorded in golden.npz"):
         testing.check_golden(other, file)
+
+
+def test_a_debug_build_has_the_same_bits_and_names_a_wrong_index():
+    assert testing.check_debug(testing.Subject("WarpGridTag-v0", SMALL, num_steps=10)) == "-O0 -g, indices checked"
+    with pytest.raises(HookFault, match=rf"^faulty.cu:{line_of('w.state.cells[me')}: env_step: index -1 of w.state.cells"):
+        testing.check_debug(testing.Subject("tests.debug.faulty:Faulty-v0", {"fault": 2}, num_steps=10))
 
 
 def test_hooks_in_cpp_do_not_run_as_python():

@@ -33,7 +33,7 @@ WORDS = {
     "a reward of a world": ("Harvest-v0", "reward", zeros(4), (3,), "world 3, reward"),
     "a mask": ("Harvest-v0", "action_mask", zeros(4, 5, 5), (3, 2, 1), "world 3, agent 2, action_mask[1]"),
     "a field of agents": ("Harvest-v0", "state.x", zeros(4, 5), (3, 4), "world 3, agent 4, state x"),
-    "a field of a grid": ("Harvest-v0", "state.apples", zeros(4, 64), (3, 44), "world 3, state apples[44]"),
+    "a field of a grid": ("Harvest-v0", "state.apples", zeros(4, 8, 8), (3, 5, 4), "world 3, state apples[5, 4]"),
     "a number of the world": ("Pot-v0", "state.pot", zeros(4), (2,), "world 2, state pot"),
     "an agent of a role": ("Pot-v0", "obs.judge", zeros(4, 1, 1), (2, 0, 0), "world 2, judge 0, obs[0]"),
     "an own part": ("Pot-v0", "obs.player.own", zeros(4, 3, 1), (2, 1, 0), "world 2, player 1, obs of player, own part[0]"),

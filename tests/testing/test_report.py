@@ -74,6 +74,13 @@ def test_without_a_failure_the_status_is_0(checks, capsys):
     assert found.env == "WarpGridTag-v0" and [one.name for one in found.results if one.status == "ok"] == ["spec", "rollouts"]
 
 
+def test_prints_of_hooks_do_not_stand_between_the_rows(checks, capfd):
+    """Fault 8 prints in a debug build."""
+    checks(debug=testing.check_debug)
+    testing.check_env("tests.debug.faulty:Faulty-v0", quick=True, fault=8)
+    assert capfd.readouterr().out == ""
+
+
 def test_check_env_raises_with_a_line_for_each_failure(checks):
     checks(rollouts=lambda subject: "40 steps", values=fails)
     with pytest.raises(testing.CheckError, match=r"^WarpCartPole-v1:\n  values: step 3, world 1, obs\[2\]"):

@@ -9,7 +9,7 @@ import json
 import struct
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -81,10 +81,14 @@ class Recording:
         """Return a recording of an env with the parameters of a layout."""
         return cls(kind=kind, env_id=env_id, params=dict(layout.params), env_version=env_version(layout), parts=parts, **more)
 
-    def require_version(self, layout: Layout) -> None:
-        """Raise RecordingError if the env is not the one that was recorded."""
+    def changed_parts(self, layout: Layout) -> list[str]:
+        """Return the parts of the env, as in ``env_version()``, that have changed since the file was written."""
+        return [part for part, digest in env_version(layout).items() if self.env_version.get(part) != digest]
+
+    def require_version(self, layout: Layout, may_change: Collection[str] = ()) -> None:
+        """Raise RecordingError if the env is not the one that was recorded, apart from the parts that may change."""
         present = env_version(layout)
-        if changed := [part for part, digest in present.items() if self.env_version.get(part) != digest]:
+        if changed := [part for part in self.changed_parts(layout) if part not in may_change]:
             raise RecordingError(
                 f"expected {self.env_id or layout.spec.name} as it was recorded, got one whose {' and '.join(changed)} changed "
                 f"(recorded {_hashes(self.env_version, changed)}, present {_hashes(present, changed)})"

@@ -12,7 +12,11 @@ from gpu_vecenv.errors import DifferenceError, RecordingError
 from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.vector.env.recording import Recording, read_recording
 from gpu_vecenv.vector.env.stepping import StepResult, named, started, steps
+from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
 from gpu_vecenv.vector.env.verify import first_difference, recorded_env
+
+MENDED = ("kernel", "numbers")
+"""Parts of an env that may change while a recorded state and actions keep their meaning."""
 
 
 def read_world(file: str | Path) -> Recording:
@@ -27,34 +31,46 @@ def read_world(file: str | Path) -> Recording:
     return recording
 
 
-def replay(file: str | Path, device: str = "cpu", env_spec: EnvSpec | None = None) -> Iterator[StepResult]:
+def replay(
+    file: str | Path, device: str = "cpu", env_spec: EnvSpec | None = None, changed: bool = False
+) -> Iterator[StepResult]:
     """Make the recorded steps of a world again, to the same bits.
 
     Args:
         file: a file that ``debug=True`` or a training run wrote, see ``NonFiniteError.file``.
         device: ``"cpu"``, ``"cuda"``, or ``"python"`` for hooks in Python, in which ``breakpoint()`` stops.
         env_spec: the env; None takes the registered env that the file names. No module is imported for it.
+        changed: the hooks and numbers of the env may have changed since. The steps are then those of the present env, and are not
+            compared with the file.
 
     Yields:
         The results of each step.
 
     Raises:
-        RecordingError: the file cannot be read, is no world, or is of an env that has changed.
+        RecordingError: the file cannot be read, is no world, or is of an env that has changed. With ``changed``, of one whose
+            state or spaces have.
         DifferenceError: after the last step, if a reward, an observation or the state has other bits than recorded.
         HookFault: a hook failed again.
         CompileError, DeviceError, OutOfMemoryError: the env cannot be made.
     """
     recording = read_world(file)
+    with contextlib.closing(recorded_env(recording, device, env_spec, MENDED if changed else ())) as env:
+        yield from replayed(file, recording, env)
+
+
+def replayed(file: str | Path, recording: Recording, env: GpuVectorEnv) -> Iterator[StepResult]:
+    """Yield the steps of a world in an env, and compare them with the file unless the env has changed since; see ``replay()``."""
     part = recording.parts[0]
-    with contextlib.closing(recorded_env(recording, device, env_spec)) as env:
-        started(env, part)
-        present, rewards = dict(named("obs", env.observe())), []
-        for step in steps(env, part.actions):
-            rewards.append(step.reward)
-            present = step.outputs
-            yield step
-        present |= {f"state/{name}": values for name, values in env.get_state().items()}
-        present["reward"] = np.array(rewards, np.float32).reshape(len(rewards), 1, env.num_agents)
+    started(env, part)
+    present, rewards = dict(named("obs", env.observe())), []
+    for step in steps(env, part.actions):
+        rewards.append(step.reward)
+        present = step.outputs
+        yield step
+    if recording.changed_parts(env.layout):
+        return
+    present |= {f"state/{name}": values for name, values in env.get_state().items()}
+    present["reward"] = np.array(rewards, np.float32).reshape(len(rewards), 1, env.num_agents)
     for name, recorded in part.results.items():
         values = present.get(name)
         if values is None or values.shape != recorded.shape or values.dtype != recorded.dtype:

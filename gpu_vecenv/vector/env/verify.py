@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -75,11 +75,13 @@ def verify(
         env.close()
 
 
-def recorded_env(recording: Recording, device: str, env_spec: EnvSpec | None = None) -> GpuVectorEnv:
+def recorded_env(
+    recording: Recording, device: str, env_spec: EnvSpec | None = None, may_change: Collection[str] = ()
+) -> GpuVectorEnv:
     """Return the env of a recording, with ``stepping.OPTIONS``.
 
     Raises:
-        RecordingError: no such env is registered here, or it has changed.
+        RecordingError: no such env is registered here, or it has changed in a part that may not.
     """
     options = {
         **OPTIONS,
@@ -96,7 +98,7 @@ def recorded_env(recording: Recording, device: str, env_spec: EnvSpec | None = N
             raise RecordingError(f"expected a GpuVectorEnv, got {type(made).__name__} by the id {recording.env_id!r}")
         env = made
     try:
-        recording.require_version(env.layout)
+        recording.require_version(env.layout, may_change)
     except RecordingError:
         env.close()
         raise

@@ -61,7 +61,7 @@ def meet(w, me: Agent):
             first = False
         if enemies(w, me, it) and it.zaps != 0 and dx * dx <= 1 and dy * dy <= 1:
             hit = True
-    me.ate = first and w.state.apples[me.y * SIDE + me.x] != 0
+    me.ate = first and w.at.apples[me.y, me.x] != 0
     if hit:
         me.frozen_until = w.t + FROZEN_STEPS
     me.reward = f32(me.ate) - (w.params.zap_cost if me.zaps != 0 else 0.0)
@@ -123,7 +123,7 @@ def env_observe(w):
             for it in w.agents:
                 others += i32(enemies(w, me, it) and it.x == at_x and it.y == at_y)
             me.obs[4 + n] = 1.0 if wall else 0.0
-            me.obs[4 + window * window + n] = 1.0 if not wall and w.state.apples[at_y * SIDE + at_x] != 0 else 0.0
+            me.obs[4 + window * window + n] = 1.0 if not wall and w.at.apples[at_y, at_x] != 0 else 0.0
             me.obs[4 + 2 * window * window + n] = f32(others)
         for move in range(5):
             free = ground(w, moved(w, me.x, move, 0), moved(w, me.y, move, 1)) != WALL

@@ -102,7 +102,7 @@ def env_step(w):
         rival = w.agents[richest(w, me)]
         one, two = shares(w, f32(abs(rival.gold)) + 1.0, me.memory[0] * me.memory[0])
         me.reward = curve(w, me.memory[0] - p.tax) + (one - two) * w.tables.prices[me.index % 4]
-        w.scratch.sums[me.index] = f32(rival.gold) * me.memory[1]
+        w.scratch.sums[me.index] = f32(rival.gold) * w.at.memory[me.index, 1]
     for k in w.each(CELLS):
         total = 0
         for j in range(w.agents.count() - 1, -1, -1):
@@ -114,6 +114,7 @@ def env_step(w):
     gold, sums = w.sum(w.agents, lambda it: f32(it.gold), lambda it: w.scratch.sums[it.index])
     if w.once:
         s.pot = i32(clamp(gold, -1000.0, 1000.0)) + full
+        w.at.memory[full % w.agents.count(), 1] += w.at.memory[0, full % 2]
         w.record.most(sums)
         w.terminate(poor and w.t > 5)
         w.truncate_at(p.max_episode_steps)
