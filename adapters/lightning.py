@@ -57,9 +57,16 @@ REFUSED_CALLBACKS: dict[type, str] = {
 }
 """Callbacks of Lightning that cannot have their effect, and why."""
 
+GPU_TRANSITIONS = 1 << 24
+"""Transitions of agents in a training step on a GPU, if no number of iterations is given. An H100 takes some 20 ms for as many,
+with small networks; Lightning's own work after a step takes 0.8 ms."""
+
+MOST_ITERATIONS = 32
+"""Largest number of iterations that a training step has without a given one. The shortest iterations take a millisecond."""
+
 
 class LightningRun(lightning.LightningModule):
-    """A training run as a ``LightningModule``: each training step is an iteration, one rollout and the update that uses it.
+    """A training run as a ``LightningModule``: a training step is some iterations, each a rollout and the update that uses it.
 
     The run has the bits of ``Trainer.train()``. The algorithms update the policies themselves, so Lightning's optimisation is
     manual, and ``global_step`` counts training steps. A checkpoint of Lightning holds the whole run, so ``fit(ckpt_path=...)``
@@ -80,7 +87,7 @@ class LightningRun(lightning.LightningModule):
         iterations_per_epoch: int | None = None,
         evaluation_episodes: int = TrainConfig.evaluation_episodes,
         networks: Mapping[str, nn.Module] | None = None,
-        iterations_per_step: int = 1,
+        iterations_per_step: int | None = None,
     ) -> None:
         """Check the options; ``run`` is made when it is used first, on the device of Lightning's trainer if one is attached.
 
@@ -94,7 +101,8 @@ class LightningRun(lightning.LightningModule):
                 ``load_from_checkpoint()``, too.
             iterations_per_step: iterations in a training step. Lightning's own work follows each step, so it delays short
                 iterations less if a step has several; a GPU has all of them in its queue. Callbacks, loggers and checkpoints
-                then see every n-th iteration, and the last step of a run may have fewer.
+                then see every n-th iteration, and the last step of a run may have fewer. None: one on the CPU; on a GPU as many
+                as have ``GPU_TRANSITIONS``, at most ``MOST_ITERATIONS``, and a divisor of ``iterations_per_epoch``.
 
         Raises:
             ConfigError: an option has a counterpart in Lightning, which the error names, or is out of range.
@@ -105,9 +113,9 @@ class LightningRun(lightning.LightningModule):
         for name, instead in INSTEAD.items():
             value, default = getattr(self.config, name), getattr(TrainConfig, name)
             require(value == default, name, f"{default}, as Lightning has {instead}", value)
-        require(COUNT.test(iterations_per_step), "iterations_per_step", COUNT.expected, iterations_per_step)
-        if iterations_per_epoch is not None:
-            require(COUNT.test(iterations_per_epoch), "iterations_per_epoch", COUNT.expected, iterations_per_epoch)
+        for name, value in (("iterations_per_step", iterations_per_step), ("iterations_per_epoch", iterations_per_epoch)):
+            require(value is None or COUNT.test(value), name, COUNT.expected, value)
+        if iterations_per_epoch is not None and iterations_per_step is not None:
             fits = iterations_per_epoch % iterations_per_step == 0
             require(
                 fits, "iterations_per_epoch", f"a multiple of iterations_per_step, {iterations_per_step}", iterations_per_epoch
@@ -135,6 +143,15 @@ class LightningRun(lightning.LightningModule):
             episodes = dataclasses.replace(run.config, evaluation_episodes=self.evaluation_episodes)
             self._run, self._evaluation = run, PeriodicEvaluation(episodes, run.parts)
         return self._run
+
+    @property
+    def step_size(self) -> int:
+        """Iterations in a training step: ``iterations_per_step``, or those of its default."""
+        if self.iterations_per_step is not None:
+            return self.iterations_per_step
+        if not self.run.env.device.startswith("cuda"):
+            return 1
+        return default_step_size(self.run.steps_per_iteration * self.run.env.num_agents, self.iterations_per_epoch)
 
     @property
     def evaluation(self) -> PeriodicEvaluation:
@@ -214,7 +231,7 @@ class LightningRun(lightning.LightningModule):
         """Run the next iterations, as many as a step has, and return the metrics of the last one."""
         run, pipeline = self.run, self.run.pipeline
         metrics: dict[str, float] = {}
-        left = min(self.iterations_per_step, run.num_iterations - run.iteration)
+        left = min(self.step_size, run.num_iterations - run.iteration)
         with torch_threads(run.config.threads):
             while left or pipeline.count:
                 while left and pipeline.count < pipeline.most:
@@ -290,7 +307,7 @@ class Iterations:
         """Return the number of training steps in an epoch of Lightning, those before an interruption included."""
         module = self._module
         run, in_epoch = module.run, module.trainer.fit_loop.epoch_loop.batch_progress.current.ready
-        size = module.iterations_per_step
+        size = module.step_size
         left = -(-(run.num_iterations - run.iteration) // size) + in_epoch if not run.finished else 0
         return left if module.iterations_per_epoch is None else min(left, module.iterations_per_epoch // size)
 
@@ -304,7 +321,7 @@ class Iterations:
     def __iter__(self) -> Iterator[int]:
         """Return the numbers from the next iteration to the end of the run, one for each step."""
         run = self._module.run
-        return iter(range(run.iteration, run.num_iterations, self._module.iterations_per_step))
+        return iter(range(run.iteration, run.num_iterations, self._module.step_size))
 
 
 class IterationOptimizer(torch.optim.Optimizer):
@@ -340,6 +357,14 @@ class Residents(nn.ModuleDict):
                 got = f"{there.dtype} on {there.device}"
                 raise ConfigError(f"policies: expected {x.dtype} on {x.device}, as in the run, got {got}")
         return self
+
+
+def default_step_size(transitions: int, iterations_per_epoch: int | None) -> int:
+    """Return the iterations of a training step on a GPU by the transitions of agents in an iteration."""
+    most = min(-(-GPU_TRANSITIONS // transitions), MOST_ITERATIONS)
+    if iterations_per_epoch is None:
+        return most
+    return max(size for size in range(1, most + 1) if iterations_per_epoch % size == 0)
 
 
 def suited(config: TrainConfig, trainer: lightning.Trainer) -> TrainConfig:

@@ -6,7 +6,7 @@ over rounds. On a GPU, times are of the wall clock; on the CPU, they are process
 Stated beforehand: Lightning's loop takes at most 5 % more.
 
 On a GPU, ``Trainer.train()`` without callbacks has up to 16 iterations in flight. Lightning's loop has those of a training step,
-because its callbacks may read the run after each. Steps of one iteration and of ``PER_STEP`` are measured.
+because its callbacks may read the run after each. Steps of one iteration and of the default number are measured.
 
 The file ``benchmarks/results/lightning_overhead.json`` keeps what other devices recorded.
 """
@@ -40,9 +40,6 @@ from gpu_vecenv.train import PPOConfig, TrainConfig, Trainer  # noqa: E402
 WARM_UP = 4
 """Iterations, and training steps, before the timed ones; a CUDA graph is captured in the third."""
 
-PER_STEP = 10
-"""Iterations of a long training step."""
-
 CASES = {
     "cpu": {
         "WarpCartPole-v1": TrainConfig("WarpCartPole-v1", 64, 1),
@@ -73,12 +70,16 @@ def clock_of(config: TrainConfig) -> Callable[[], float]:
     return time.process_time if config.device == "cpu" else time.perf_counter
 
 
-def sized(config: TrainConfig, iterations: int, device: str) -> TrainConfig:
-    """Return a run of some iterations more than the warm-up."""
-    run = Trainer(dataclasses.replace(config, device=device), quiet=True)
-    steps = run.steps_per_iteration
-    run.close()
-    return dataclasses.replace(config, device=device, total_steps=steps * (PER_STEP * (WARM_UP + 1) + iterations))
+def sized(config: TrainConfig, iterations: int, device: str) -> tuple[TrainConfig, int, int]:
+    """Return a run of some iterations more than the warm-up, those that are timed, and those of a step by default.
+
+    The timed iterations are those of whole steps.
+    """
+    module = LightningRun(dataclasses.replace(config, device=device))
+    size, steps = module.step_size, module.run.steps_per_iteration
+    module.run.close()
+    timed = -(-iterations // size) * size
+    return dataclasses.replace(config, device=device, total_steps=steps * (size * (WARM_UP + 1) + timed)), timed, size
 
 
 def ours(config: TrainConfig, iterations: int) -> float:
@@ -106,14 +107,22 @@ def lightnings(config: TrainConfig, iterations: int, per_step: int) -> float:
     return (times.times[WARM_UP + iterations // per_step] - times.times[WARM_UP]) / iterations
 
 
-def measure(config: TrainConfig, iterations: int, rounds: int) -> dict[str, Any]:
-    """Return the medians of both loops, and the overhead by iterations of a step: the median of the rounds' ratios, less 1."""
-    sizes = (1, PER_STEP)
+def measure(config: TrainConfig, iterations: int, size: int, rounds: int) -> dict[str, Any]:
+    """Return the medians of both loops, and the overhead by iterations of a step: the median of the rounds' ratios, less 1.
+
+    Args:
+        config: the run.
+        iterations: timed iterations.
+        size: iterations of a step by default; steps of one are measured, too.
+        rounds: measurements of each loop.
+    """
+    sizes = sorted({1, size})
     times = [(ours(config, iterations), *(lightnings(config, iterations, size) for size in sizes)) for _ in range(rounds)]
     mine, *theirs = zip(*times, strict=True)
     by_size = zip(map(str, sizes), theirs, strict=True)
     return {
-        "num_envs": config.num_envs, "iterations": iterations, "rounds": rounds, "trainer_ms": 1e3 * statistics.median(mine),
+        "num_envs": config.num_envs, "iterations": iterations, "rounds": rounds, "default_iterations_per_step": size,
+        "trainer_ms": 1e3 * statistics.median(mine),
         "iterations_per_step": {
             size: {
                 "lightning_ms": 1e3 * statistics.median(seconds),
@@ -136,8 +145,8 @@ def main() -> None:
     warnings.filterwarnings("ignore")
     rows = {}
     for name, config in CASES[options.device.partition(":")[0]].items():
-        config = sized(config, options.iterations, options.device)
-        rows[name] = measure(config, options.iterations, options.rounds)
+        config, timed, size = sized(config, options.iterations, options.device)
+        rows[name] = measure(config, timed, size, options.rounds)
         print(name, rows[name], flush=True)
     recorded = json.loads(options.out.read_text()) if options.out.exists() else {"benchmark": "lightning_overhead", "devices": {}}
     facts = machine(options.device) | {"lightning": version("lightning")}

@@ -23,7 +23,7 @@ from torch import nn  # noqa: E402
 
 from examples import lightning_tag  # noqa: E402
 from examples.evolution import EvolutionConfig  # noqa: E402
-from gpu_vecenv.adapters.lightning import PRECISIONS, LightningRun, Residents  # noqa: E402
+from gpu_vecenv.adapters.lightning import PRECISIONS, LightningRun, Residents, default_step_size  # noqa: E402
 
 PPO = PPOConfig(num_steps=16, num_minibatches=2, num_epochs=2)
 CONFIG = TrainConfig("WarpCartPole-v1", 8, 8 * 16 * 6, seed=3, ppo=PPO)
@@ -68,7 +68,7 @@ def trained(config, iterations=None):
 @pytest.mark.parametrize("config", [CONFIG, TAG, EVOLUTION], ids=["ppo", "tag", "evolution"])
 def test_a_run_has_the_bits_of_the_trainer(config, device, tmp_path):
     config = dataclasses.replace(config, device=device)
-    module, trainer = LightningRun(config), lightnings(tmp_path, device)
+    module, trainer = LightningRun(config, iterations_per_step=1), lightnings(tmp_path, device)
     trainer.fit(module)
     assert_same_run(module.run, trained(config))
     assert trainer.global_step == module.run.iteration == module.run.num_iterations
@@ -93,6 +93,23 @@ def test_steps_of_several_iterations_have_the_bits_of_the_trainer(device, tmp_pa
     trainer = lightnings(tmp_path, device, max_epochs=2)
     trainer.fit(short)
     assert (trainer.global_step, short.run.iteration) == (2, 4)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(("per_epoch", "on_gpu"), [(None, 1), (4, 2), (3, 2)])
+def test_by_default_short_iterations_of_a_gpu_share_a_step(per_epoch, on_gpu, device, tmp_path):
+    """The run has 6 short iterations. A step of the CPU has one, a step of the GPU all of an epoch."""
+    config = dataclasses.replace(CONFIG, device=device)
+    module, trainer = LightningRun(config, per_epoch), lightnings(tmp_path, device)
+    trainer.fit(module)
+    assert trainer.global_step == (6 if device == "cpu" else on_gpu)
+    assert_same_run(module.run, trained(config))
+
+
+def test_a_default_step_on_a_gpu_has_enough_transitions_and_divides_the_epoch():
+    large = 1 << 24
+    assert [default_step_size(n, None) for n in (1, large // 10, large - 1, large, 2 * large)] == [32, 11, 2, 1, 1]
+    assert [default_step_size(large // 10, epoch) for epoch in (5, 12, 22, 13, 40)] == [5, 6, 11, 1, 10]
 
 
 def test_an_epoch_has_whole_steps():
@@ -120,13 +137,13 @@ def test_limits_of_lightning_pause_a_run_that_goes_on(options, done, tmp_path):
 def test_a_resumed_run_has_the_bits_of_one_without_an_interruption(per_epoch, device, tmp_path):
     saver = callbacks.ModelCheckpoint(tmp_path, "{step}", every_n_train_steps=3, save_top_k=-1)
     options = {"callbacks": [saver], "enable_checkpointing": True}
-    first = LightningRun(CONFIG, per_epoch)
+    first = LightningRun(CONFIG, per_epoch, iterations_per_step=1)
     lightnings(tmp_path, device, **options, max_steps=4).fit(first)
     seen = []
     counter = callbacks.LambdaCallback(
         on_train_batch_end=lambda trainer, module, outputs, batch, index: seen.append((batch, index))
     )
-    second = LightningRun(CONFIG, per_epoch)
+    second = LightningRun(CONFIG, per_epoch, iterations_per_step=1)
     with warnings.catch_warnings():
         warnings.filterwarnings("error", message="You're resuming from a checkpoint")
         trainer = lightnings(tmp_path, device, callbacks=[counter])
