@@ -12,6 +12,7 @@ import argparse
 import importlib
 import json
 import os
+import random
 import sys
 import time
 from collections.abc import Iterator
@@ -58,16 +59,27 @@ Task = tuple[str, str, str, int, int]
 
 
 def tasks(scale: float) -> Iterator[Task]:
-    """Yield the parts of all comparisons, further configurations first, because some of their parts take longest."""
-    for is_main in (False, True):
-        for name, suite in SUITES.items():
-            cases = list(getattr(importlib.import_module(f"tests.envs.{name}_original"), suite.cases))
-            for case in cases[: suite.main] if is_main else cases[suite.main :]:
-                for kind, numbers, part in zip(("states", "episodes"), (suite.states, suite.episodes), suite.part, strict=True):
-                    left, seed = max(1, round(scale * numbers[not is_main])), 1
-                    while left > 0:
-                        yield name, case, kind, min(part, left), seed
-                        left, seed = left - part, seed + 1
+    """Yield the parts of all comparisons.
+
+    Further configurations come first, because some of their parts take longest. Parts of main ones are in random order, so that a
+    run that is stopped has compared all of them alike.
+    """
+    yield from _parts(False, scale)
+    main = list(_parts(True, scale))
+    random.Random(0).shuffle(main)
+    yield from main
+
+
+def _parts(is_main: bool, scale: float) -> Iterator[Task]:
+    """Yield the parts of all main or of all further configurations."""
+    for name, suite in SUITES.items():
+        cases = list(getattr(importlib.import_module(f"tests.envs.{name}_original"), suite.cases))
+        for case in cases[: suite.main] if is_main else cases[suite.main :]:
+            for kind, numbers, part in zip(("states", "episodes"), (suite.states, suite.episodes), suite.part, strict=True):
+                left, seed = max(1, round(scale * numbers[not is_main])), 1
+                while left > 0:
+                    yield name, case, kind, min(part, left), seed
+                    left, seed = left - part, seed + 1
 
 
 def compared(task: Task) -> Tally | Episodes:
