@@ -118,7 +118,7 @@ TASKS: dict[str, Task] = {
     "WarpSimpleSpeakerListener-v4": Task("mpe", "WarpSimpleSpeakerListener-v4", _ppo((*_PLACES, "comm", "goal"))),
     "WarpForaging-8x8-2p-2f-coop-v3": Task("foraging", "WarpForaging-8x8-2p-2f-coop-v3", {**_ppo(), "pqn-vdn": _PQN}),
     "WarpRware-tiny-4ag-v2": Task("warehouse", "WarpRware-tiny-4ag-v2", {**_ppo(), "pqn-vdn": _PQN}),
-    # RICE-N, COVID-19 and catalysis: benchmarks/findings_*.py play them in more ways.
+    # benchmarks/findings_*.py train with these options, and play in more ways.
     "WarpRice-v0": Task("real-world", "WarpRice-v0", {"ippo": _RICE}, episodes=16),
     # A period of a negotiation has three steps, and the same discount as one without.
     "WarpRice-v0 with negotiation": Task(
