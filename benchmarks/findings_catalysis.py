@@ -26,6 +26,7 @@ from gpu_vecenv.envs.catalysis import optimum
 from gpu_vecenv.envs.catalysis.spec import SPEC, atoms, configurations, places, rewards
 from gpu_vecenv.train import NetworkConfig, TrainConfig, Trainer
 from gpu_vecenv.train.config import PRESETS
+from gpu_vecenv.train.config.tasks import TASKS
 
 ENV = "WarpCatalysis-v0"
 PLAYS = ("exact", "random", "trained", "trained from everywhere")
@@ -33,10 +34,10 @@ PLAYS = ("exact", "random", "trained", "trained from everywhere")
 EPISODES = 64
 """Worlds of random play. Likeliest actions are the same in all worlds, so one world is enough for them."""
 
-WORLDS, RATE = 4_096, 1e-3
-"""Worlds of a training on a GPU, and its first learning rate."""
+RECIPE = TASKS[ENV].algorithms["ppo"]
+"""Options of a training on a GPU; those below differ by configuration."""
 
-STEPS = {False: 400_000_000, True: 1_000_000_000}
+STEPS = {False: RECIPE["total_steps"], True: 1_000_000_000}
 """Steps of a training on a GPU, summed over worlds, by ``case in LONG``."""
 
 LONG = ("check_two_atom_b", "gas2_double_grids")
@@ -45,7 +46,7 @@ LONG = ("check_two_atom_b", "gas2_double_grids")
 FAR = ("gas1", "gas2", "surface_double_grids", "gas2_double_grids")
 """Configurations with long paths, on which a policy needs most of its episodes from the usual start, and less entropy."""
 
-LEAST_ENTROPY = {False: 0.01, True: 0.002}
+LEAST_ENTROPY = {False: RECIPE["ppo"]["entropy_coef_final"], True: 0.002}
 """Weight of entropy at the end of a training on a GPU, by ``case in FAR``."""
 
 CLOSE = ("gas2_double_grids",)
@@ -104,14 +105,14 @@ def base(case: str, options: Options) -> TrainConfig:
     if options.device == "cpu":
         return config
     steps = STEPS[case in LONG]
-    ppo = dataclasses.replace(PRESETS[ENV].ppo, learning_rate=RATE, entropy_coef_final=None)
+    ppo = dataclasses.replace(PRESETS[ENV].ppo, learning_rate=RECIPE["ppo"]["learning_rate"], entropy_coef_final=None)
     if case in CLOSE:
         schedule = tuple((int(share * steps), weight) for share, weight in CLOSE_ENTROPY)
         ppo = dataclasses.replace(ppo, num_steps=CLOSE_ROLLOUT, num_minibatches=CLOSE_MINIBATCHES, entropy_schedule=schedule)
     else:
         ppo = dataclasses.replace(ppo, entropy_coef_final=LEAST_ENTROPY[case in FAR])
     network = NetworkConfig(UNITS[atoms(SPEC.resolve(config.env_kwargs))])
-    return dataclasses.replace(config, num_envs=WORLDS, total_steps=steps, ppo=ppo, network=network)
+    return dataclasses.replace(config, num_envs=RECIPE["num_envs"], total_steps=steps, ppo=ppo, network=network)
 
 
 def main(options: Options) -> None:

@@ -31,7 +31,7 @@ from findings import Options, Rows
 from gpu_vecenv.envs.covid import scripted
 from gpu_vecenv.envs.covid.spec import SPEC, STATES
 from gpu_vecenv.train import TrainConfig
-from gpu_vecenv.train.config import PRESETS
+from gpu_vecenv.train.config.tasks import TASKS
 
 ENV = "WarpCovid-v0"
 CASES: dict[str, dict[str, Any]] = {"published game": scripted.PARAMS, "default game": {}}
@@ -40,9 +40,6 @@ CASES: dict[str, dict[str, Any]] = {"published game": scripted.PARAMS, "default 
 PLAYS = ("scripted", "random", "trained", "two phases")
 EPISODES = 64
 """Worlds of an evaluation."""
-
-WORLDS, ITERATIONS = 256, 150
-"""Worlds and iterations of a training on a GPU."""
 
 OPENINGS = (30, 45, 60, 90, 120, 150, 180, 210, 240, 270, 300, 360)
 """Days on which a simple policy may open the states; the cooldown allows them all."""
@@ -126,11 +123,9 @@ def simple(rows: Rows, case: str, options: Options) -> None:
 
 
 def base(case: str, options: Options) -> TrainConfig:
-    """Return the options of a training."""
-    config, preset = TrainConfig(ENV, env_kwargs=CASES[case]), PRESETS[ENV]
-    if options.device == "cpu":
-        return config
-    return dataclasses.replace(config, num_envs=WORLDS, total_steps=WORLDS * preset.ppo.num_steps * ITERATIONS)
+    """Return the options of a training: those of the task on a GPU, and the preset's on a CPU."""
+    on_gpu = {} if options.device == "cpu" else TASKS[ENV].algorithms["ippo"]
+    return TrainConfig(ENV, env_kwargs=CASES[case], **on_gpu)
 
 
 def trained(rows: Rows, case: str, options: Options, folder: Path) -> None:

@@ -26,20 +26,19 @@ import numpy as np
 import tyro
 from findings import Measured, Options, Rows
 
-from gpu_vecenv.envs.rice.spec import SPEC
 from gpu_vecenv.train import TrainConfig
-from gpu_vecenv.train.config import PRESETS
+from gpu_vecenv.train.config.tasks import TASKS
 
 ENV = "WarpRice-v0"
-CASES: dict[str, dict[str, Any]] = {"without negotiation": {}, "with negotiation": {"negotiation_on": True}}
+CASE_TASKS = {"without negotiation": TASKS["WarpRice-v0"], "with negotiation": TASKS["WarpRice-v0 with negotiation"]}
+"""Task of each case, whose options a training on a GPU has."""
+
+CASES: dict[str, dict[str, Any]] = {case: dict(task.env_kwargs) for case, task in CASE_TASKS.items()}
 """Parameters of each case."""
 
 PLAYS = ("scripted", "random", "trained")
 EPISODES = 128
 """Worlds of an evaluation."""
-
-WORLDS, ITERATIONS = 256, 150
-"""Worlds and iterations of a training on a GPU."""
 
 AUTHORS_TRAINED = {
     "without negotiation": {"temperature_rise": 3.961, "gross_output": 6498.5},
@@ -91,15 +90,9 @@ def scripted(rows: Rows, case: str, options: Options) -> None:
 
 
 def base(case: str, options: Options) -> TrainConfig:
-    """Return the options of a training. A period of a negotiation has three steps, and the same discount as one without."""
-    preset, negotiates = PRESETS[ENV], SPEC.resolve(CASES[case])["negotiation_on"]
-    config = TrainConfig(ENV, env_kwargs=CASES[case])
-    if negotiates:
-        ppo = dataclasses.replace(preset.ppo, gamma=preset.ppo.gamma ** (1 / 3))
-        config = dataclasses.replace(config, ppo=ppo, stagger_starts=True)
-    if options.device == "cpu":
-        return config
-    return dataclasses.replace(config, num_envs=WORLDS, total_steps=WORLDS * preset.ppo.num_steps * ITERATIONS)
+    """Return the options of a training; on a CPU with the worlds and steps of the preset."""
+    config = TrainConfig(ENV, env_kwargs=CASES[case], **CASE_TASKS[case].algorithms["ippo"])
+    return dataclasses.replace(config, num_envs=None, total_steps=None) if options.device == "cpu" else config
 
 
 def main(options: Options) -> None:

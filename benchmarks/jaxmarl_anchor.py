@@ -80,12 +80,13 @@ class Options:
 
 
 class StandIns(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Imports packages that are not used as objects that take every call."""
+    """Imports the packages of ``STAND_INS`` as mocks, which take every call."""
 
     def find_spec(self, fullname: str, path: object, target: object = None) -> importlib.machinery.ModuleSpec | None:
-        """Return where a package comes from, if it is one of ``STAND_INS`` or below it."""
-        is_one = fullname.partition(".")[0] in STAND_INS
-        return importlib.machinery.ModuleSpec(fullname, self, is_package=True) if is_one else None
+        """Return the spec of a package of ``STAND_INS`` or of a module below it, and None for others."""
+        if fullname.partition(".")[0] not in STAND_INS:
+            return None
+        return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> Any:
         """Return the stand-in."""
@@ -224,10 +225,10 @@ def measure(case: str, options: Options) -> dict[str, Any]:
     rollout = config["NUM_ENVS"] * config["NUM_STEPS"]
     steps = options.total_steps
     if steps is None:
-        tried = 20
-        _, _, seconds = trained(script, config, tried * rollout)
-        steps = min(int(config["TOTAL_TIMESTEPS"]), int(options.limit_s / seconds * tried) * rollout)
-        print(f"{case}: {seconds / tried * 1e3:.1f} ms an update of {options.seeds} seeds, so {steps:,} steps", flush=True)
+        updates = 20
+        _, _, seconds = trained(script, config, updates * rollout)
+        steps = min(int(config["TOTAL_TIMESTEPS"]), int(options.limit_s / seconds * updates) * rollout)
+        print(f"{case}: {seconds / updates * 1e3:.1f} ms an update of {options.seeds} seeds, so {steps:,} steps", flush=True)
     params, compilation, seconds = trained(script, config, steps)
     played, random = returns_of(script, config, params, options.episodes)
     roles = SCENARIOS[scenario][1]
@@ -250,8 +251,8 @@ def main(options: Options) -> None:
         results = json.loads(options.out.read_text()) if options.out.exists() else {"benchmark": "jaxmarl_anchor", "cases": {}}
         results["cases"][case] = row  # read again, because another process may have added cases
         shared.write(options.out, results, "cases")
-        told = {name: round(float(np.mean([run[name] for run in row["runs"]])), 2) for name in row["random"]}
-        print(f"{case}: {told} after {row['steps']:,} steps, {row['seconds']} s; random play {row['random']}", flush=True)
+        means = {name: round(float(np.mean([run[name] for run in row["runs"]])), 2) for name in row["random"]}
+        print(f"{case}: {means} after {row['steps']:,} steps, {row['seconds']} s; random play {row['random']}", flush=True)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +28,9 @@ from gpu_vecenv.train.config.tasks import TASKS  # noqa: E402
 from gpu_vecenv.train.run_folder.reproduction import RESULTS_FILE  # noqa: E402
 
 SUITES = tuple(dict.fromkeys(task.suite for task in TASKS.values()))
+ALGORITHMS = tuple(dict.fromkeys(name for task in TASKS.values() for name in task.algorithms))
+JOBS = {f"{name}:{algorithm}": (name, algorithm) for name, task in TASKS.items() for algorithm in task.algorithms}
+"""Id of a task and name of an algorithm, by the name of a job."""
 
 
 @dataclass(frozen=True)
@@ -34,11 +38,11 @@ class Options:
     """Options of the script."""
 
     suites: tuple[str, ...] = SUITES
-    """Groups of tasks."""
-    jobs: tuple[str, ...] = ()
-    """Jobs as TASK:ALGORITHM, in place of those of suites."""
-    algorithms: tuple[str, ...] = ()
-    """Algorithms; all of each task by default."""
+    """Run jobs of these groups of tasks alone."""
+    algorithms: tuple[str, ...] = ALGORITHMS
+    """Run jobs of these algorithms alone."""
+    jobs: tuple[str, ...] = tuple(JOBS)
+    """Run these jobs alone, such as WarpSimpleSpread-v3:mappo."""
     devices: tuple[str, ...] = ("cpu",)
     """Devices; each takes one job at a time, so one that is named twice takes two."""
     seeds: int = 10
@@ -54,20 +58,22 @@ class Options:
 
 
 def jobs_of(options: Options) -> list[tuple[str, str]]:
-    """Return the tasks and algorithms to run, the algorithms in the outer order, so that an interruption leaves some of each.
+    """Return the tasks and algorithms to run.
 
     Raises:
-        SystemExit: there is no such job.
+        SystemExit: a suite, algorithm or job does not exist.
     """
-    every = [(name, algorithm) for name, task in TASKS.items() for algorithm in task.algorithms]
-    if options.jobs:
-        chosen = [(task, algorithm) for task, _, algorithm in (job.rpartition(":") for job in options.jobs)]
-        if unknown := [f"{task}:{algorithm}" for task, algorithm in chosen if (task, algorithm) not in every]:
-            raise SystemExit(f"--jobs: expected TASK:ALGORITHM of gpu-vecenv reproduce --list, got {', '.join(unknown)}")
-    else:
-        chosen = [(name, algorithm) for name, algorithm in every if TASKS[name].suite in options.suites]
-        chosen = [job for job in chosen if job[1] in (options.algorithms or job)]
-    return [job for job in chosen if not (options.only_missing and (folder_of(job, options) / RESULTS_FILE).exists())]
+    _require_known("--suites", options.suites, SUITES)
+    _require_known("--algorithms", options.algorithms, ALGORITHMS)
+    _require_known("--jobs", options.jobs, JOBS)
+    jobs = [JOBS[name] for name in options.jobs]
+    jobs = [job for job in jobs if TASKS[job[0]].suite in options.suites and job[1] in options.algorithms]
+    return [job for job in jobs if not (options.only_missing and (folder_of(job, options) / RESULTS_FILE).exists())]
+
+
+def _require_known(option: str, names: Iterable[str], known: Iterable[str]) -> None:
+    if unknown := [name for name in names if name not in known]:
+        raise SystemExit(f"{option}: expected some of {', '.join(known)}; got {', '.join(unknown)}")
 
 
 def folder_of(job: tuple[str, str], options: Options) -> Path:
@@ -98,9 +104,8 @@ def work(device: str, waiting: queue.SimpleQueue[tuple[str, str]], options: Opti
                 process.wait()
                 print(f"{name} on {device}: stopped after {time.monotonic() - start:.0f} s", flush=True)
                 return
-        lines = log.read_text().splitlines()
-        shown = "\n".join(lines[-10:] if status else lines[-len(TASKS[job[0]].algorithms) - 6 :])
-        print(f"{name} on {device}: status {status} after {time.monotonic() - start:.0f} s\n{shown}", flush=True)
+        end_of_log = "\n".join(log.read_text().splitlines()[-10:])
+        print(f"{name} on {device}: status {status} after {time.monotonic() - start:.0f} s\n{end_of_log}", flush=True)
 
 
 def main(options: Options) -> None:

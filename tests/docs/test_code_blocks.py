@@ -173,16 +173,20 @@ def lines(block):
     return block.text.replace("\\\n", "").splitlines()
 
 
+def with_value(words, option, value):
+    """Words of a command with this value of an option in place of another one."""
+    at = words.index(option) if option in words else len(words)
+    return [*words[:at], *words[at + 2 :], option, value]
+
+
 def shortened(words):
     """Words of a command that takes seconds: training has few steps, and games of Tag are small."""
+    if words[0] == "reproduce":
+        return with_value(with_value(words, "--seeds", "1"), "--total-steps", "1")
     if words[0] != "train":
         return words
-    resumed = "--resume" in words
-    if "--total-steps" in words:
-        at = words.index("--total-steps")
-        words = [*words[:at], *words[at + 2 :]]
     small = ["--env", *SMALL_TAG] if "WarpTag-v0" in words and "--env" not in words else []
-    return [*words, *small, "--total-steps", "800" if resumed else "400"]
+    return with_value([*words, *small], "--total-steps", "800" if "--resume" in words else "400")
 
 
 LONG_COMMANDS = ("trained-policy.md", "debugging.md")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,93 +18,92 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from gpu_vecenv.train.run_folder.intervals import bootstrap_interval, interquartile_mean  # noqa: E402
-from gpu_vecenv.train.run_folder.reproduction import RESULTS_FILE, final_returns  # noqa: E402
-from tools.docs.generated import with_block  # noqa: E402
+from gpu_vecenv.train.run_folder.reproduction import RESULTS_FILE, SUM, final_returns  # noqa: E402
+from tools.docs.generated import table, update_page, with_block  # noqa: E402
 
 COMMAND = "python tools/docs/reproduce_table.py"
-DOCUMENT = ROOT / "docs" / "reproduce.md"
+PAGE = ROOT / "docs" / "reproduce.md"
 RESULTS = ROOT / "benchmarks" / "results" / "reproduce.json"
 ANCHOR = ROOT / "benchmarks" / "results" / "jaxmarl_anchor.json"
+NOT_MEASURED = "Not measured yet."
 
-BESIDE = {
-    ("spread", "ippo"): ("WarpSimpleSpread-v3", ("ippo",)),
-    ("spread", "mappo"): ("WarpSimpleSpread-v3", ("mappo", "mappo-gru")),
-    ("reference", "ippo"): ("WarpSimpleReference-v3", ("ippo",)),
-    ("reference", "mappo"): ("WarpSimpleReference-v3", ("mappo", "mappo-gru")),
-    ("tag", "ippo"): ("WarpSimpleTag-v3", ("ippo",)),
-    ("tag", "mappo"): ("WarpSimpleTag-v3", ("mappo", "mappo-gru")),
-}
-"""Scenario and script of JaxMARL to the task and algorithms here that are compared with it."""
+SAME_TASK = {"spread": "WarpSimpleSpread-v3", "reference": "WarpSimpleReference-v3", "tag": "WarpSimpleTag-v3"}
+"""Task by JaxMARL's scenario."""
+
+COMPARED = {"ippo": ("ippo",), "mappo": ("mappo", "mappo-gru")}
+"""Algorithms here that stand beside a script of JaxMARL, whose MAPPO is recurrent."""
 
 
 def take(folder: Path) -> None:
-    """Take the results in a folder into the committed file, one task and algorithm on a line."""
-    rows = json.loads(RESULTS.read_text())["rows"] if RESULTS.exists() else {}
-    for path in sorted(folder.glob(f"*/{RESULTS_FILE}")):
+    """Take the results in a folder into the committed file, one task and algorithm on a line.
+
+    Raises:
+        SystemExit: the folder holds no results.
+    """
+    paths = sorted(folder.glob(f"*/{RESULTS_FILE}"))
+    if not paths:
+        raise SystemExit(f"expected a folder with folders of results, got {folder}")
+    rows = rows_of(RESULTS, "rows")
+    for path in paths:
         row = json.loads(path.read_text())
         rows[f"{row['task']}: {row['algorithm']}"] = row
     lines = ",\n".join(f"  {json.dumps(name)}: {json.dumps(rows[name])}" for name in sorted(rows))
     RESULTS.write_text(f'{{\n "benchmark": "reproduce",\n "rows": {{\n{lines}\n }}\n}}\n')
 
 
-def returns_text(values: list[float]) -> str:
-    """Return the interquartile mean and its interval."""
-    low, high = bootstrap_interval(np.array(values))
-    return f"{interquartile_mean(values):.2f} ({low:.2f} to {high:.2f})"
+def rows_of(path: Path, key: str) -> dict[str, Any]:
+    """Return the rows of a file of results by name; none without a file."""
+    return json.loads(path.read_text())[key] if path.exists() else {}
 
 
-def table(rows: dict[str, Any]) -> str:
+def with_interval(returns: Sequence[float]) -> str:
+    """Return the interquartile mean of the returns of runs, with its interval."""
+    low, high = bootstrap_interval(np.array(returns))
+    return f"{interquartile_mean(returns):.2f} ({low:.2f} to {high:.2f})"
+
+
+def by_role(returns: Mapping[str, Sequence[float]], roles: Iterable[str]) -> str:
+    """Return the cell with a line for each role."""
+    return "<br>".join(f"{role}: {with_interval(returns[role])}" for role in roles)
+
+
+def all_results(rows: dict[str, Any]) -> str:
     """Return the table of all results."""
-    lines = ["| task | algorithm | runs x steps | return of an agent | of all agents | random play, all agents | seconds |"]
-    lines.append("| --- | --- | --- | --- | --- | --- | --- |")
+    header = ["task", "algorithm", "runs x steps", "return of an agent", "of all agents", "random play, all agents", "seconds"]
+    lines = []
     for row in rows.values():
-        finals = final_returns(row)
-        agents = "<br>".join(f"{role}: {returns_text(finals[role])}" for role in row["roles"])
-        lines.append(
-            f"| {row['task']} | {row['algorithm']} | {len(row['runs'])} x {row['steps']:,} | {agents} | "
-            f"{returns_text(finals['sum'])} | {row['random']['sum']:.2f} | {row['seconds']:.0f} |"
-        )
-    return "\n".join(lines)
+        returns, size = final_returns(row), f"{len(row['runs'])} x {row['steps']:,}"
+        together = [with_interval(returns[SUM]), f"{row['random'][SUM]:.2f}", f"{row['seconds']:.0f}"]
+        lines.append([row["task"], row["algorithm"], size, by_role(returns, row["roles"]), *together])
+    return table(header, lines) if lines else NOT_MEASURED
 
 
 def beside_jaxmarl(rows: dict[str, Any], anchor: dict[str, Any]) -> str:
-    """Return the table of JaxMARL's runs and those here."""
-    lines = ["| scenario | trained by | runs x steps | return of an agent | seconds |", "| --- | --- | --- | --- | --- |"]
-    for case, theirs in anchor.items():
+    """Return the table of JaxMARL's runs and those of this package on the same scenarios."""
+    lines = []
+    for case, result in anchor.items():
         scenario, _, script = case.partition("-")
-        roles = [name for name in theirs["random"] if name != "sum"]
-        own = {name: [run[name] for run in theirs["runs"]] for name in roles}
-        lines.append(_line(scenario, f"JaxMARL {script}", theirs["seeds"], theirs["steps"], own, theirs["seconds"]))
-        task, algorithms = BESIDE[scenario, script]
-        for algorithm in algorithms:
-            if (row := rows.get(f"{task}: {algorithm}")) is not None:
-                ours = {role: final_returns(row)[role] for role in roles}
-                lines.append(_line(scenario, algorithm, len(row["runs"]), row["steps"], ours, row["seconds"]))
-    return "\n".join(lines)
-
-
-def _line(scenario: str, name: str, runs: int, steps: int, returns: dict[str, list[float]], seconds: float) -> str:
-    agents = "<br>".join(f"{role}: {returns_text(values)}" for role, values in returns.items())
-    return f"| {scenario} | {name} | {runs} x {steps:,} | {agents} | {seconds:.0f} |"
+        roles = [name for name in result["random"] if name != SUM]
+        returns = {role: [run[role] for run in result["runs"]] for role in roles}
+        size = f"{result['seeds']} x {result['steps']:,}"
+        lines.append([scenario, f"JaxMARL {script}", size, by_role(returns, roles), f"{result['seconds']:.0f}"])
+        for algorithm in COMPARED[script]:
+            row = rows.get(f"{SAME_TASK[scenario]}: {algorithm}")
+            if row is not None:
+                size = f"{len(row['runs'])} x {row['steps']:,}"
+                lines.append([scenario, algorithm, size, by_role(final_returns(row), roles), f"{row['seconds']:.0f}"])
+    header = ["scenario", "trained by", "runs x steps", "return of an agent", "seconds"]
+    return table(header, lines) if lines else NOT_MEASURED
 
 
 def main(arguments: list[str]) -> int:
     """Update the page, or only say if it is out of date; returns the exit status."""
-    check = arguments == ["--check"]
-    if not check and arguments:
+    if arguments and arguments[0] != "--check":
         take(Path(arguments[0]))
-    rows = json.loads(RESULTS.read_text())["rows"] if RESULTS.exists() else {}
-    anchor = json.loads(ANCHOR.read_text())["cases"] if ANCHOR.exists() else {}
-    text = DOCUMENT.read_text()
-    current = with_block(text, "reproduced", COMMAND, table(rows))
-    current = with_block(current, "jaxmarl", COMMAND, beside_jaxmarl(rows, anchor))
-    if current == text:
-        return 0
-    print(f"stale: {DOCUMENT}")
-    if check:
-        return 1
-    DOCUMENT.write_text(current)
-    return 0
+        arguments = arguments[1:]
+    rows, anchor = rows_of(RESULTS, "rows"), rows_of(ANCHOR, "cases")
+    text = with_block(PAGE.read_text(), "reproduced", COMMAND, all_results(rows))
+    return update_page(PAGE, with_block(text, "jaxmarl", COMMAND, beside_jaxmarl(rows, anchor)), arguments)
 
 
 if __name__ == "__main__":

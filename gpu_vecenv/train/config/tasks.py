@@ -16,14 +16,14 @@ EVALUATIONS = 10
 """Evaluations in a training, after equal numbers of iterations; the last one is at its end."""
 
 EVALUATION_SEED = 1_000_000
-"""Seed of the worlds of the evaluation after a training, plus the seed of the run, so that runs do not train in these worlds.
+"""The evaluation after a training has worlds of this seed plus that of the run; no run trains in them.
 
 Evaluations in a training have seeds of their own, see ``evaluation_seed()``."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """An env, and how each algorithm trains and is evaluated on it. What is left out is the preset's of the env."""
+    """An env, and how each algorithm trains and is evaluated on it. Options that are left out are those of the env's preset."""
 
     suite: str
     """Group of tasks: ``mpe``, ``foraging``, ``warehouse``, ``tag``, ``classic`` or ``real-world``."""
@@ -118,7 +118,7 @@ TASKS: dict[str, Task] = {
     "WarpSimpleSpeakerListener-v4": Task("mpe", "WarpSimpleSpeakerListener-v4", _ppo((*_PLACES, "comm", "goal"))),
     "WarpForaging-8x8-2p-2f-coop-v3": Task("foraging", "WarpForaging-8x8-2p-2f-coop-v3", {**_ppo(), "pqn-vdn": _PQN}),
     "WarpRware-tiny-4ag-v2": Task("warehouse", "WarpRware-tiny-4ag-v2", {**_ppo(), "pqn-vdn": _PQN}),
-    # RICE-N, COVID-19 and catalysis: benchmarks/findings_*.py play them in more ways.
+    # benchmarks/findings_*.py train with these options, and play in more ways.
     "WarpRice-v0": Task("real-world", "WarpRice-v0", {"ippo": _RICE}, episodes=16),
     # A period of a negotiation has three steps, and the same discount as one without.
     "WarpRice-v0 with negotiation": Task(

@@ -1,4 +1,4 @@
-"""Files and words of the results of ``gpu-vecenv reproduce``."""
+"""Files, table and picture of the results of ``gpu-vecenv reproduce``."""
 
 from __future__ import annotations
 
@@ -65,17 +65,22 @@ def final_returns(results: Mapping[str, Any]) -> dict[str, list[float]]:
 
 def result_lines(results: Mapping[str, Any]) -> Iterator[str]:
     """Yield a table: interquartile mean over runs, its interval and random play, for an agent of each role and for all agents."""
-    runs, trained = len(results["runs"]), f"{results['steps']:,} steps, {results['seconds']:.0f} s on {results['device']}"
-    yield f"{results['task']}, {results['algorithm']}: {runs} runs of {trained}"
+    runs, time = len(results["runs"]), f"{results['seconds']:.0f} s on {results['device']}"
+    yield f"{results['task']}, {results['algorithm']}: {runs} runs of {results['steps']:,} steps, {time}"
     yield f"returns of {results['episodes']} episodes of each run after its training, on seeds that it did not train on:"
     yield f"  {'':24}{'interquartile mean':>20}{'95 % interval':>24}{'random play':>14}"
     for name, values in final_returns(results).items():
         low, high = bootstrap_interval(np.array(values))
-        count = results["roles"].get(name)
-        several = f"all {sum(results['roles'].values())} agents" if count is None else f"{name}, each of {count}"
-        whom = name if count == 1 else several
         interval = f"{low:.4g} to {high:.4g}" if runs > 1 else "one run"
-        yield f"  {whom:24}{interquartile_mean(values):>20.4g}{interval:>24}{results['random'][name]:>14.4g}"
+        random = results["random"][name]
+        yield f"  {_agents(name, results['roles']):24}{interquartile_mean(values):>20.4g}{interval:>24}{random:>14.4g}"
+
+
+def _agents(name: str, roles: Mapping[str, int]) -> str:
+    """Return whose return a row of the table has: an agent of a role, or all agents."""
+    if name == SUM:
+        return f"all {sum(roles.values())} agents"
+    return name if roles[name] == 1 else f"{name}, each of {roles[name]}"
 
 
 def draw_returns(results: Mapping[str, Any], path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -79,17 +80,19 @@ def reproduce(
         "config": used.to_options(),
         "steps": runs[0]["curve"]["steps"][-1],
         "seconds": round(seconds, 1),
-        "random": _means(random, roles),
+        "random": _with_sum(random.mean_return, roles),
         "runs": runs,
     }
 
 
 def _run(task: Task, folder: Path, seed: int, roles: Mapping[str, int], device: str) -> dict[str, Any]:
     """Return the curve of a run, and the returns of its last and of its best policies."""
-    options = {"seed": EVALUATION_SEED + seed, "device": device, "deterministic": task.deterministic}
-    final = evaluate(folder, 10 * task.episodes, **options)
-    best = evaluate(folder / CHECKPOINT_FOLDER / BEST_NAME, 10 * task.episodes, **options)
-    return {"seed": seed, "curve": _curve(folder, roles), "final": _means(final, roles), "best": _episodes(best, roles)}
+    play = functools.partial(
+        evaluate, episodes=10 * task.episodes, seed=EVALUATION_SEED + seed, device=device, deterministic=task.deterministic
+    )
+    final, best = play(folder), play(folder / CHECKPOINT_FOLDER / BEST_NAME)
+    means = _with_sum(final.mean_return, roles)
+    return {"seed": seed, "curve": _curve(folder, roles), "final": means, "best": _episodes(best, roles)}
 
 
 def _curve(folder: Path, roles: Mapping[str, int]) -> dict[str, Any]:
@@ -100,27 +103,24 @@ def _curve(folder: Path, roles: Mapping[str, int]) -> dict[str, Any]:
         steps = float(line["steps"] or 0)
         seconds += (steps - before) / (line["steps_per_second"] or float("inf"))
         before = steps
-        means = {role: line.get(f"evaluation/{role}") for role in roles}
-        if any(mean is not None for mean in means.values()):
-            curve["steps"].append(int(steps))
-            curve["seconds"].append(round(seconds, 2))
-            for name, mean in _with_sum({role: mean or 0.0 for role, mean in means.items()}, roles).items():
-                curve["returns"][name].append(mean)
+        means = {role: mean for role in roles if (mean := line.get(f"evaluation/{role}")) is not None}
+        if len(means) < len(roles):  # an iteration without an evaluation
+            continue
+        curve["steps"].append(int(steps))
+        curve["seconds"].append(round(seconds, 2))
+        for name, mean in _with_sum(means, roles).items():
+            curve["returns"][name].append(mean)
     return curve
 
 
-def _means(result: Evaluation, roles: Mapping[str, int]) -> dict[str, float]:
-    return _with_sum(result.mean_return, roles)
-
-
 def _episodes(result: Evaluation, roles: Mapping[str, int]) -> dict[str, list[float]]:
-    """Return the returns of each episode."""
-    episodes = zip(*(result.episode_returns[role] for role in roles), strict=True)
-    each = [_with_sum(dict(zip(roles, returns, strict=True)), roles) for returns in episodes]
-    return {name: [one[name] for one in each] for name in (*roles, SUM)}
+    """Return the returns of an agent by role and of all agents, a number for each episode."""
+    by_episode = zip(*(result.episode_returns[role] for role in roles), strict=True)
+    episodes = [_with_sum(dict(zip(roles, returns, strict=True)), roles) for returns in by_episode]
+    return {name: [episode[name] for episode in episodes] for name in (*roles, SUM)}
 
 
 def _with_sum(returns: Mapping[str, float], roles: Mapping[str, int]) -> dict[str, float]:
-    """Return the returns of agents by role, and that of all agents of a world."""
+    """Return the returns of an agent by role, with that of all agents of a world under ``SUM``."""
     total = sum(count * returns[role] for role, count in roles.items())
     return {name: round(x, 5) for name, x in {**returns, SUM: total}.items()}
