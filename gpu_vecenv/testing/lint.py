@@ -7,7 +7,7 @@ is written on purpose. Hooks in Python are translated first; the translator refu
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from gpu_vecenv.backend.source import KERNEL_FOLDER, read_text
@@ -16,9 +16,17 @@ from gpu_vecenv.pyhooks.translate import translate
 from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.spec.layout import Layout
 from gpu_vecenv.testing.axes import joined_axes
-from gpu_vecenv.testing.conflicts import conflicts
+from gpu_vecenv.testing.conflicts import SCATTER, conflicts
 from gpu_vecenv.testing.errors import CheckError
-from gpu_vecenv.testing.kernel_text import blank, block_end, functions_of, place_of, without_comments, without_lambdas
+from gpu_vecenv.testing.kernel_text import (
+    blank,
+    block_end,
+    functions_of,
+    place_of,
+    statement_end,
+    without_comments,
+    without_lambdas,
+)
 from gpu_vecenv.testing.locals import kept_locals
 from gpu_vecenv.testing.phases import Ranges
 from gpu_vecenv.testing.subject import Subject
@@ -42,6 +50,9 @@ DOUBLES = {
 }
 DOUBLE_MARK = r"^// double: \S.*\n(?://.*\n)*(?=GV_(?:FN|INLINE)\b)"
 """Comment that allows doubles in the function below it."""
+
+SCATTER_MARK = r"// scatter: \S.*"
+"""Comment that allows a write at an index that is not the loop's, behind it or above the statement."""
 
 BARRIERS = ("gv_barrier", "gv_sum", "gv_sum_each", "gv_count", "gv_any", r"w\.(?:barrier|sum|count|any|pairs)")
 
@@ -125,12 +136,30 @@ def _by_line(text: str, found: Violations) -> Violations:
 
 def _all_violations(text: str, ranges: Ranges) -> Violations:
     """Return all violations as (position, message)."""
-    found, text = _doubles(text), without_comments(text)
+    found, commented, text = _doubles(text), text, without_comments(text)
     found += _banned(BANNED, text)
     plain = without_lambdas(text)
     barrier_call = re.compile(rf"\b(?:{'|'.join(_functions_with_barriers(plain))})\s*\(")
     found += _returns_before_barriers(plain, barrier_call) + _barriers_of_some_lanes(plain, barrier_call)
-    return sorted({*found, *kept_locals(text), *conflicts(text, ranges)})
+    return sorted({*found, *kept_locals(text), *_unmarked(commented, text, conflicts(text, ranges))})
+
+
+def _unmarked(commented: str, text: str, found: Iterable[tuple[int, str]]) -> Violations:
+    """Return conflicts but for the scatters that a mark allows, and the marks that allow none.
+
+    Args:
+        commented: the text with its comments.
+        text: the text without comments.
+        found: conflicts in it.
+    """
+    kept = list(found)
+    for mark in re.finditer(SCATTER_MARK, commented):
+        start = commented.rfind("\n", 0, mark.start()) + 1
+        end = mark.start() if text[start : mark.start()].strip() else statement_end(text, mark.end())
+        left = [(position, said) for position, said in kept if not (start <= position < end and SCATTER in said)]
+        unused = (mark.start(), "the mark `// scatter:` allows nothing, because no such write follows; remove it")
+        kept = left if len(left) < len(kept) else [*left, unused]
+    return kept
 
 
 def _doubles(text: str) -> Violations:

@@ -1,45 +1,46 @@
 // Hooks that fit every spec, for specs that lie: they read sizes and roles from the generated header, and no names.
-#include "hooks.h"
+#include "world.h"
 
-GV_FN void env_reset(const GvArgs&, const GvTeam&) {}
+GV_FN void env_reset(GvWorld&) {}
 
-GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
-    const auto s = gv_state(a, team);
-    GV_FOR(i, gv_num_agents(a)) a.agent_reward[gv_row(a, team.world, i)] = (float)(s.t + i);
-    GV_ONCE s.truncated = s.t == 3;
+GV_FN void env_step(GvWorld& w) {
+    for (auto me : w.agents) me.reward = (float)(w.t + me.index);
+    if (w.once) w.truncate(w.t == 3);
 }
 
 // Number f of an observation, the same for all agents.
-GV_FN float feature(const GvArgs& a, const GvTeam& team, gv_i32 f) { return gv_uniform(gv_draw(a, team, 0, f).word[0]); }
+GV_FN float feature(const GvWorld& w, int f) { return w.draw(0, f).uniform(); }
 
-GV_FN void env_observe(const GvArgs& a, const GvTeam& team, GvObs obs) {
-    const gv_i32 w = team.world;
+GV_FN void env_observe(GvWorld& w) {
 #ifdef GV_BY_ROLE
-#define GV_WRITE(role, count, first)                           \
-    for (gv_i32 i = 0; i < (count); ++i)                       \
-        GV_FOR(f, gv_##role##_num_features(a)) gv_##role##_obs(a, obs, w, i)[f] = feature(a, team, f);
+#define GV_WRITE(NAME, count, first) \
+    for (auto me : w.role.NAME)      \
+        for (int f = 0; f < w.role.NAME.num_features(); ++f) me.obs[f] = feature(w, f);
     GV_ROLES(GV_WRITE)
 #undef GV_WRITE
-#define GV_WRITE(role, count, first) \
-    GV_FOR(f, (count) * gv_##role##_num_choices(a)) gv_##role##_mask(a, obs, w, 0)[f] = 1;
+#define GV_WRITE(NAME, count, first) \
+    for (auto me : w.role.NAME)      \
+        for (int k = 0; k < w.role.NAME.num_choices(); ++k) me.mask[k] = 1;
     GV_MASKED_ROLES(GV_WRITE)
 #undef GV_WRITE
-#define GV_WRITE(role, count, first) \
-    GV_FOR(f, gv_##role##_num_shared(a)) gv_##role##_shared(a, obs, w)[f] = feature(a, team, f);
+#define GV_WRITE(NAME, count, first) \
+    for (int f : w.each(w.role.NAME.num_shared())) w.role.NAME.shared()[f] = feature(w, f);
     GV_SHARED_ROLES(GV_WRITE)
 #undef GV_WRITE
-#define GV_WRITE(role, count, first) \
-    GV_FOR(f, (count) * gv_##role##_num_effects(a)) gv_##role##_effects(a, obs, w, 0)[f] = 1;
+#define GV_WRITE(NAME, count, first) \
+    for (auto me : w.role.NAME)      \
+        for (int k = 0; k < w.role.NAME.num_effects(); ++k) me.effects[k] = 1;
     GV_EFFECT_ROLES(GV_WRITE)
 #undef GV_WRITE
 #else
-    for (gv_i32 i = 0; i < gv_num_agents(a); ++i)
-        GV_FOR(f, gv_num_features(a)) gv_obs_row(a, obs, w, i)[f] = feature(a, team, f);
+    for (auto me : w.agents) {
+        for (int f = 0; f < w.agents.num_features(); ++f) me.obs[f] = feature(w, f);
 #ifdef GV_MASKED
-    for (gv_i32 i = 0; i < gv_num_agents(a); ++i) GV_FOR(f, gv_num_choices(a)) gv_mask_row(a, obs, w, i)[f] = 1;
+        for (int k = 0; k < w.agents.num_choices(); ++k) me.mask[k] = 1;
 #endif
 #ifdef GV_EFFECTS
-    for (gv_i32 i = 0; i < gv_num_agents(a); ++i) GV_FOR(f, gv_num_effects(a)) gv_effects_row(a, obs, w, i)[f] = 1;
+        for (int k = 0; k < w.agents.num_effects(); ++k) me.effects[k] = 1;
 #endif
+    }
 #endif
 }

@@ -1,8 +1,9 @@
-"""The note for authors of hooks that take ``(a, team)``. Other tests compile and step such hooks."""
+"""Hooks that take ``(a, team)``: they are compiled and stepped for one release, with a note for their authors."""
 
 import dataclasses
 import warnings
 
+import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete
 
@@ -63,6 +64,16 @@ def test_an_env_with_old_hooks_is_noted_once(old, warnings_of):
     for part in ("Counter-v0", "counter.cu", "GvWorld& w", "docs/learn/own-env.md"):
         assert part in str(warning.message)
     assert warnings_of(old) == []
+
+
+def test_old_hooks_are_stepped(old):
+    with pytest.warns(FutureWarning, match="Counter-v0"):
+        env = GpuVectorEnv(old, num_envs=2, device="cpu", array="numpy")
+    env.reset(seed=0)
+    for count in (1.0, 2.0):
+        obs, reward, *_ = env.step(np.zeros(2, np.int32))
+        assert obs.tolist() == [[count]] * 2 and reward.tolist() == [count] * 2
+    env.close()
 
 
 def test_an_env_whose_hooks_take_the_world_is_not_noted(tmp_path, warnings_of):

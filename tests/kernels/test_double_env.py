@@ -9,43 +9,40 @@ from gpu_vecenv.testing.nvrtc import compile_ptx, inexact_instructions
 from tests.devices import DEVICES
 
 KERNEL = """
-#include "hooks.h"
+#include "world.h"
 #include "lib/powers.h"
 
 // double: output is computed in double and rounded once.
-GV_FN float output_of(const GvArgs& a, const GvTeam& team, float capital, float labor) {
-    const double gamma = gv_params(a, team).gamma, people = gv_log_in_double((double)labor / a.thousand);
+GV_FN float output_of(const GvWorld& w, float capital, float labor) {
+    const double gamma = w.params.gamma, people = gv_log_in_double((double)labor / w.params.thousand);
     return (float)gv_exp_in_double(gamma * gv_log_in_double((double)capital) + (1.0 - gamma) * people);
 }
 
 // double: factors are nearly 1.
-GV_FN float grown(const GvArgs& a, float capital, float invested, gv_i32 t) {
-    return (float)(a.keep[t] * (double)capital + gv_pow_in_double((double)invested, a.returns));
+GV_FN float grown(const GvWorld& w, float capital, float invested) {
+    return (float)(w.tables.keep[w.t] * (double)capital + gv_pow_in_double((double)invested, w.params.returns));
 }
 
-GV_FN void env_reset(const GvArgs& a, const GvTeam& team) {
-    const auto s = gv_state(a, team);
-    GV_ONCE {
-        s.capital = 1.0f + gv_uniform(gv_draw(a, team, 0, 0).word[0]);
-        s.labor = 1000.0f + (float)a.people;
-        s.output = 0.0f;
+GV_FN void env_reset(GvWorld& w) {
+    if (w.once) {
+        w.state.capital = 1.0f + w.draw(0).uniform();
+        w.state.labor = 1000.0f + (float)w.params.people;
+        w.state.output = 0.0f;
     }
 }
 
-GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
-    const auto s = gv_state(a, team);
-    GV_ONCE {
-        const gv_i64 row = gv_row(a, team.world, 0);
-        s.output = output_of(a, team, s.capital, s.labor);
-        s.capital = grown(a, s.capital, gv_action_index(a, row, 0, 1, 2) == 1 ? 0.5f * s.output : 0.25f * s.output, s.t);
-        a.agent_reward[row] = s.output;
-        s.terminated = s.t == 9;
+GV_FN void env_step(GvWorld& w) {
+    const auto& s = w.state;
+    for (auto me : w.agents) {
+        s.output = output_of(w, s.capital, s.labor);
+        s.capital = grown(w, s.capital, me.action.index() == 1 ? 0.5f * s.output : 0.25f * s.output);
+        me.reward = s.output;
     }
+    if (w.once) w.terminate(w.t == 9);
 }
 
-GV_FN void env_observe(const GvArgs& a, const GvTeam& team, float* obs) {
-    const auto s = gv_state(a, team);
-    GV_ONCE gv_obs_row(a, obs, team.world, 0)[0] = s.capital;
+GV_FN void env_observe(GvWorld& w) {
+    for (auto me : w.agents) me.obs = {w.state.capital};
 }
 """
 KEEP = 0.9 ** np.linspace(1, 2, 10)

@@ -224,6 +224,24 @@ def test_phases_without_a_conflict_are_not_reported(line):
     assert lint_kernels.lint(HOOKS % line) == []
 
 
+SCATTER = "for (auto me : w.agents) {\n%s\n    s.cells[me.x] = 1;%s\n}"
+
+
+@pytest.mark.parametrize(("above", "behind", "lines"), [
+    ("// scatter: each agent is in a cell of its own", "", []),
+    ("// scatter: each agent is in a cell of its own,\n// by the rules.", "", []),
+    ("", "  // scatter: each agent is in a cell of its own", []),
+    ("", "  // scatter:", [7]),
+    ("// scatter: the write of another line\n    me.y = 0;", "", [6, 8]),
+    ("// scatter: a cell each", "  // scatter: a cell each", [7]),
+    ("", "\n  // scatter: no write follows", [7, 8]),
+    ("// scatter: a race is none\n    me.z = w.agents[0].z;", "  // scatter: a cell each", [6, 7]),
+])  # fmt: skip
+def test_a_mark_allows_a_scatter_and_nothing_else(above, behind, lines):
+    found = lint_kernels.lint(HOOKS % (SCATTER % (above, behind)))
+    assert [line for line, _ in found] == lines, found
+
+
 def test_a_conflict_in_a_called_function_is_reported_at_its_line():
     helper = "GV_FN void meet(const GvWorld& w, const GvAgent& me, int k) {\n    me.x = w.agents[k].x;\n}\n"
     found = lint_kernels.lint(helper + HOOKS % "for (auto me : w.agents) meet(w, me, 0);")

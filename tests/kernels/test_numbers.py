@@ -15,35 +15,35 @@ from tests.devices import DEVICES
 from tests.trees import to_host
 
 KERNEL = """
-#include "hooks.h"
+#include "world.h"
 // double: the test reads its bits.
 GV_FN gv_u64 bits_of(double value) {
     union { double value; gv_u64 bits; } both;
     both.value = value;
     return both.bits;
 }
-GV_FN void env_reset(const GvArgs& a, const GvTeam& team) {
-    const auto s = gv_state(a, team);
-    GV_ONCE {
-        s.day_bits = bits_of(a.day);
-        s.third_bits = bits_of(a.third);
-        s.far_bits = (gv_u64)a.far;
-        s.near_bits = (gv_u64)(gv_i64)a.near;
+GV_FN void env_reset(GvWorld& w) {
+    const auto& s = w.state;
+    if (w.once) {
+        s.day_bits = bits_of(w.params.day);
+        s.third_bits = bits_of(w.params.third);
+        s.far_bits = (gv_u64)w.params.far;
+        s.near_bits = (gv_u64)(gv_i64)w.params.near;
         s.rate_bits = s.curve_bits = s.stamp_bits = 0;
     }
 }
-GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
-    const auto s = gv_state(a, team);
-    GV_FOR(i, gv_num_agents(a)) a.agent_reward[gv_row(a, team.world, i)] = a.half;
-    GV_ONCE {
-        s.rate_bits = bits_of(gv_params(a, team).rate);
-        s.curve_bits = bits_of(a.curve[s.t]);
-        s.stamp_bits = (gv_u64)a.stamps[2 * s.t + 1];
-        s.terminated = s.t == 3;
+GV_FN void env_step(GvWorld& w) {
+    const auto& s = w.state;
+    for (auto me : w.agents) me.reward = w.params.half;
+    if (w.once) {
+        s.rate_bits = bits_of(w.params.rate);
+        s.curve_bits = bits_of(w.tables.curve[w.t]);
+        s.stamp_bits = (gv_u64)w.tables.stamps[2 * w.t + 1];
+        w.terminate(w.t == 3);
     }
 }
-GV_FN void env_observe(const GvArgs& a, const GvTeam& team, float* obs) {
-    GV_FOR(i, gv_num_agents(a)) gv_obs_row(a, obs, team.world, i)[0] = 0.0f;
+GV_FN void env_observe(GvWorld& w) {
+    for (auto me : w.agents) me.obs = {0.0f};
 }
 """
 STATE = ("day_bits", "third_bits", "far_bits", "near_bits", "rate_bits", "curve_bits", "stamp_bits")
@@ -113,23 +113,23 @@ def test_all_bits_reach_the_kernel(spec, agents, by_world, device):
 
 
 STATE_KERNEL = """
-#include "hooks.h"
+#include "world.h"
 // double: the state is in double.
-GV_FN void env_reset(const GvArgs& a, const GvTeam& team) {
-    const auto s = gv_state(a, team);
-    GV_FOR(i, 3) s.level[i] = (double)gv_uniform(gv_draw(a, team, 0, (gv_u32)i).word[0]) / 3.0;
-    GV_ONCE s.count = (1ll << 60) + 1;
+GV_FN void env_reset(GvWorld& w) {
+    for (int i : w.each(3)) w.state.level[i] = (double)w.draw(0, i).uniform() / 3.0;
+    if (w.once) w.state.count = (1ll << 60) + 1;
 }
 // double: as above.
-GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
-    const auto s = gv_state(a, team);
-    GV_FOR(i, 3) s.level[i] = s.level[i] / 3.0;
-    GV_ONCE s.count += 2;
-    GV_FOR(i, gv_num_agents(a)) a.agent_reward[gv_row(a, team.world, i)] = 0.0f;
-    GV_ONCE s.truncated = s.t == 4;
+GV_FN void env_step(GvWorld& w) {
+    for (int i : w.each(3)) w.state.level[i] = w.state.level[i] / 3.0;
+    for (auto me : w.agents) me.reward = 0.0f;
+    if (w.once) {
+        w.state.count += 2;
+        w.truncate(w.t == 4);
+    }
 }
-GV_FN void env_observe(const GvArgs& a, const GvTeam& team, float* obs) {
-    GV_FOR(i, gv_num_agents(a)) gv_obs_row(a, obs, team.world, i)[0] = 0.0f;
+GV_FN void env_observe(GvWorld& w) {
+    for (auto me : w.agents) me.obs = {0.0f};
 }
 """
 

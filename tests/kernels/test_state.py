@@ -11,32 +11,28 @@ from gpu_vecenv import EnvSpec, Field, GpuVectorEnv, Param, Role
 from gpu_vecenv.errors import ParameterError
 
 KERNEL = """
-#include "hooks.h"
-GV_FN void env_reset(const GvArgs& a, const GvTeam& team) {
-    const auto s = gv_state(a, team);
-    GV_ONCE {
-        s.count = 1;
-        s.x = 10.0f;
-        s.y = 20.0f;
+#include "world.h"
+GV_FN void env_reset(GvWorld& w) {
+    if (w.once) {
+        w.state.count = 1;
+        w.state.x = 10.0f;
+        w.state.y = 20.0f;
     }
-    GV_FOR(i, gv_num_agents(a)) s.place[i] = (float)i;
+    for (auto me : w.agents) me.place = (float)me.index;
 }
-GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
-    const auto s = gv_state(a, team);
-    const auto p = gv_params(a, team);
-    GV_FOR(i, gv_num_agents(a)) {
-        s.place[i] += p.stride * (float)s.t;
-        a.agent_reward[gv_row(a, team.world, i)] = s.place[i];
+GV_FN void env_step(GvWorld& w) {
+    for (auto me : w.agents) {
+        me.place += w.params.stride * (float)w.t;
+        me.reward = me.place;
     }
-    GV_ONCE {
-        s.count += 1;
-        s.y += s.x;
-        s.terminated = s.t == 3;
+    if (w.once) {
+        w.state.count += 1;
+        w.state.y += w.state.x;
+        w.terminate(w.t == 3);
     }
 }
-GV_FN void env_observe(const GvArgs& a, const GvTeam& team, float* obs) {
-    const auto s = gv_state(a, team);
-    GV_FOR(i, gv_num_agents(a)) gv_write_row<2>(gv_obs_row(a, obs, team.world, i), {s.place[i], s.y});
+GV_FN void env_observe(GvWorld& w) {
+    for (auto me : w.agents) me.obs = {me.place, w.state.y};
 }
 """
 
@@ -103,16 +99,16 @@ def test_a_field_cannot_have_the_name_of_another_argument(spec, name):
 
 
 NUMBERS = """
-#include "hooks.h"
-GV_FN void env_reset(const GvArgs& a, const GvTeam& team) {
-    GV_ONCE gv_state(a, team).start = (float)team.world_number;
+#include "world.h"
+GV_FN void env_reset(GvWorld& w) {
+    if (w.once) w.state.start = (float)w.team.world_number;
 }
-GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
-    GV_FOR(i, gv_num_agents(a)) a.agent_reward[gv_row(a, team.world, i)] = (float)team.world_number;
-    GV_ONCE gv_state(a, team).truncated = gv_state(a, team).t == 2;
+GV_FN void env_step(GvWorld& w) {
+    for (auto me : w.agents) me.reward = (float)w.team.world_number;
+    if (w.once) w.truncate(w.t == 2);
 }
-GV_FN void env_observe(const GvArgs& a, const GvTeam& team, float* obs) {
-    GV_FOR(i, gv_num_agents(a)) gv_obs_row(a, obs, team.world, i)[0] = (float)team.world_number;
+GV_FN void env_observe(GvWorld& w) {
+    for (auto me : w.agents) me.obs = {(float)w.team.world_number};
 }
 """
 

@@ -19,39 +19,36 @@ WORLDS = 70  # two packs and 6 worlds left over
 
 # Every step draws random numbers. Observations show the episode number, and fields before env_settle changes them.
 KERNEL = """
-#include "hooks.h"
-GV_FN void env_reset(const GvArgs& a, const GvTeam& team) {
-    GV_ONCE {
-        const GvDraw draw = gv_draw(a, team, 0, 0);
-        for (gv_i32 i = 0; i < LENGTH; ++i) a.place[LENGTH * (gv_i64)team.world + i] = gv_uniform(draw.word[i % 3]);
-        a.mark[team.world] = (gv_u8)(draw.word[3] & 7);
+#include "world.h"
+GV_FN void env_reset(GvWorld& w) {
+    const auto drawn = w.draw(0);
+    for (auto me : w.agents)
+        for (int i = 0; i < LENGTH; ++i) w.state.place[i] = drawn.uniform(i % 3);
+    if (w.once) w.state.mark = (gv_u8)(drawn.word[3] & 7);
+}
+GV_FN void env_step(GvWorld& w) {
+    for (auto me : w.agents) {
+        float push = w.draw(1).uniform();
+        for (int entry = 0; entry < w.agents.num_entries(); ++entry)
+            push += w.sizes.continuous ? gv_clamp(me.action.value(entry), -1.0f, 1.0f) : (float)me.action.index(entry);
+        for (int i = 0; i < LENGTH; ++i) w.state.place[i] += w.params.stride * push * (float)(i + 1);
+        me.reward = w.state.place[0];
+    }
+    if (w.once) {
+        w.terminate(w.state.place[1] > 2.0f);
+        w.truncate_at(w.params.max_episode_steps);
     }
 }
-GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
-    GV_ONCE {
-        const gv_i64 w = team.world, row = gv_row(a, w, 0);
-        const gv_i32 entries = gv_num_entries(a);
-        float* place = a.place + LENGTH * w;
-        float push = gv_uniform(gv_draw(a, team, 1, 0).word[0]);
-        for (gv_i32 entry = 0; entry < entries; ++entry)
-            push += gv_continuous(a) ? gv_clamp(gv_action_value(a, row, entry, entries), -1.0f, 1.0f)
-                                     : (float)gv_action_index(a, row, entry, entries, 2 + entry);
-        for (gv_i32 i = 0; i < LENGTH; ++i) place[i] += gv_params(a, team).stride * push * (float)(i + 1);
-        a.agent_reward[row] = place[0];
-        a.terminated[w] = place[1] > 2.0f;
-        a.truncated[w] = a.max_episode_steps > 0 && a.t[w] >= a.max_episode_steps;
-    }
+GV_FN void env_observe(GvWorld& w) {
+    const auto& s = w.state;
+    for (auto me : w.agents)
+        for (int f = 0; f < w.agents.num_features(); ++f)
+            me.obs[f] = s.place[f % LENGTH] + (float)(f % 2 ? w.a.episode[w.team.world] : s.mark + f);
 }
-GV_FN void env_observe(const GvArgs& a, const GvTeam& team, float* obs) {
-    const gv_i64 w = team.world;
-    float* row = gv_obs_row(a, obs, team.world, 0);
-    GV_ONCE for (gv_i32 f = 0; f < gv_num_features(a); ++f)
-        row[f] = a.place[LENGTH * w + f % LENGTH] + (float)(f % 2 ? a.episode[w] : a.mark[w] + f);
-}
-GV_FN void env_settle(const GvArgs& a, const GvTeam& team) {
-    GV_ONCE {
-        a.mark[team.world] += 1;
-        a.place[LENGTH * (gv_i64)team.world + 2] *= 0.5f;
+GV_FN void env_settle(GvWorld& w) {
+    if (w.once) {
+        w.state.mark += 1;
+        w.state.place[2] *= 0.5f;
     }
 }
 """

@@ -13,7 +13,7 @@ from gpu_vecenv.backend.source import KERNEL_FOLDER
 from gpu_vecenv.envs import acrobot, cartpole, mountain_car, mountain_car_continuous, pendulum, recall
 from gpu_vecenv.errors import CompileError
 from gpu_vecenv.spec.env_spec import EnvSpec
-from gpu_vecenv.spec.fields import Field
+from gpu_vecenv.spec.fields import Field, Scratch
 from gpu_vecenv.spec.params import Param
 from gpu_vecenv.spec.roles import Role
 from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
@@ -200,24 +200,22 @@ def test_actions_of_worlds_that_start_an_episode_are_ignored(backend):
 
 
 WIDE = """
-#include "hooks.h"
-GV_FN void env_reset(const GvArgs& a, const GvTeam& team) {
-    GV_ONCE a.place[team.world] = (float)(gv_draw(a, team, 0, 0).word[0] >> 28);
+#include "world.h"
+GV_FN void env_reset(GvWorld& w) {
+    if (w.once) w.state.place = (float)(w.draw(0).word[0] >> 28);
 }
-GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
-    const float place = a.place[team.world];
-    const float sum = gv_sum(team, 5, [&](gv_i32 i) { return place * (float)i * 0.01f; });
-    GV_ONCE {
-        for (gv_i32 i = 0; i < 4; ++i) team.scratch[i] = i > 0 ? team.scratch[i - 1] + sum : place;
-        a.place[team.world] = team.scratch[3] + (float)gv_action_index(a, gv_row(a, team.world, 0), 0, 1, 3);
-        a.agent_reward[gv_row(a, team.world, 0)] = a.place[team.world];
-        a.terminated[team.world] = a.place[team.world] > 20.0f;
-        a.truncated[team.world] = 0;
+GV_FN void env_step(GvWorld& w) {
+    const float place = w.state.place;
+    const float sum = w.sum(w.each(5), [&](int i) { return place * (float)i * 0.01f; });
+    for (auto me : w.agents) {
+        for (int i = 0; i < 4; ++i) w.scratch.sums[i] = i > 0 ? w.scratch.sums[i - 1] + sum : place;
+        me.reward = w.state.place = w.scratch.sums[3] + (float)me.action.index();
     }
+    if (w.once) w.terminate(w.state.place > 20.0f);
 }
-GV_FN void env_observe(const GvArgs& a, const GvTeam& team, float* obs) {
-    float* row = gv_obs_row(a, obs, team.world, 0);
-    GV_ONCE for (gv_i32 f = 0; f < gv_num_features(a); ++f) row[f] = a.place[team.world] + (float)f;
+GV_FN void env_observe(GvWorld& w) {
+    for (auto me : w.agents)
+        for (int f = 0; f < w.agents.num_features(); ++f) me.obs[f] = w.state.place + (float)f;
 }
 """
 
@@ -236,7 +234,7 @@ def test_an_observation_whose_width_is_a_parameter_gives_the_same_bits(width, ba
         state=(Field("place", "float32", (), "where it is"),),
         observation=lambda params: Box(-np.inf, np.inf, (params["width"],), np.float32),
         action=lambda params: Discrete(3),
-        scratch=lambda params: 4,
+        scratch=(Scratch("sums", "float32", (4,), "sums"),),
         rewards={"place": "where it is"},
     )
     seen = compare(backend, spec, num_envs=70, width=width)

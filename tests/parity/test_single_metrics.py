@@ -25,28 +25,27 @@ WORLDS, LIMIT, SEED = 70, 7, 2**40 + 17  # two packs and 6 worlds left over
 
 # `highest` is recorded in steps to the right alone and `lowest` in steps to the left, so some episodes have none.
 KERNEL = """
-#include "hooks.h"
-GV_FN void env_reset(const GvArgs& a, const GvTeam& team) {
-    GV_ONCE a.place[team.world] = gv_uniform(gv_draw(a, team, 0, 0).word[0]);
+#include "world.h"
+GV_FN void env_reset(GvWorld& w) {
+    if (w.once) w.state.place = w.draw(0).uniform();
 }
-GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
-    const auto s = gv_state(a, team);
-    const gv_i64 row = gv_row(a, team.world, 0);
-    GV_ONCE {
-        const gv_i32 move = gv_action_index(a, row, 0, 1, 3) - 1;
-        s.place += 0.3f * (float)move;
-        a.agent_reward[row] = s.place;
-        s.terminated = s.place > 1.2f || s.place < -0.2f;  // in some worlds in the first step
-        s.truncated = gv_time_is_up(s.t, a.max_episode_steps);
-        gv_record_total(a, team, s.place);
-        gv_record_average(a, team, s.place * 0.7f);
-        if (move > 0) gv_record_highest(a, team, s.place);
-        if (move < 0) gv_record_lowest(a, team, s.place);
-        gv_record_final(a, team, s.place);
+GV_FN void env_step(GvWorld& w) {
+    float& place = w.state.place;
+    for (auto me : w.agents) {
+        const int move = me.action.index() - 1;
+        place += 0.3f * (float)move;
+        me.reward = place;
+        w.terminate(place > 1.2f || place < -0.2f);  // in some worlds in the first step
+        w.truncate_at(w.params.max_episode_steps);
+        w.record.total(place);
+        w.record.average(place * 0.7f);
+        if (move > 0) w.record.highest(place);
+        if (move < 0) w.record.lowest(place);
+        w.record.final(place);
     }
 }
-GV_FN void env_observe(const GvArgs& a, const GvTeam& team, float* obs) {
-    GV_ONCE gv_obs_row(a, obs, team.world, 0)[0] = a.place[team.world];
+GV_FN void env_observe(GvWorld& w) {
+    for (auto me : w.agents) me.obs = {w.state.place};
 }
 """
 REDUCTIONS = {"total": "sum", "average": "mean", "highest": "max", "lowest": "min", "final": "last"}

@@ -19,24 +19,21 @@ from tests.roles.town import SPEC
 from tests.trees import assert_trees_equal, to_host
 
 KERNEL = """
-#include "hooks.h"
-GV_FN void env_reset(const GvArgs& a, const GvTeam& team) {
-    GV_FOR(i, gv_num_agents(a)) gv_state(a, team).total[i] = 0;
+#include "world.h"
+GV_FN void env_reset(GvWorld& w) {
+    for (auto me : w.agents) me.total = 0;
 }
-GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
-    const GvState s = gv_state(a, team);
-    GV_FOR(i, gv_num_agents(a)) {
-        const gv_i64 row = gv_row(a, team.world, i);
-        gv_i32 total = 0;
-        const gv_i32 n = gv_num_entries(a);
-        for (gv_i32 e = 0; e < n; ++e) total = 7 * total % 65521 + gv_action_index(a, row, e, n, 3);
-        s.total[i] = total;
-        a.agent_reward[row] = (float)total;
+GV_FN void env_step(GvWorld& w) {
+    for (auto me : w.agents) {
+        int total = 0;
+        for (int e = 0; e < w.agents.num_entries(); ++e) total = 7 * total % 65521 + me.action.index(e);
+        me.total = total;
+        me.reward = (float)total;
     }
-    GV_ONCE s.truncated = gv_time_is_up(s.t, a.max_episode_steps);
+    if (w.once) w.truncate_at(w.params.max_episode_steps);
 }
-GV_FN void env_observe(const GvArgs& a, const GvTeam& team, float* obs) {
-    GV_FOR(i, gv_num_agents(a)) gv_obs_row(a, obs, team.world, i)[0] = (float)gv_state(a, team).total[i];
+GV_FN void env_observe(GvWorld& w) {
+    for (auto me : w.agents) me.obs = {(float)me.total};
 }
 """
 

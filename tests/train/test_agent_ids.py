@@ -22,17 +22,16 @@ from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
 
 KERNEL = """
 // Seats: agents observe nothing, and each must choose its own number.
-#include "hooks.h"
-GV_FN void env_reset(const GvArgs& a, const GvTeam& team) { GV_ONCE gv_state(a, team).unused = 0; }
-GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
-    GV_FOR(i, gv_num_agents(a)) {
-        const gv_i64 row = gv_row(a, team.world, i);
-        a.agent_reward[row] = gv_action_index(a, row, 0, 1, 5) == i ? 1.0f : 0.0f;
-    }
-    GV_ONCE gv_state(a, team).truncated = gv_time_is_up(gv_state(a, team).t, a.max_episode_steps);
+#include "world.h"
+GV_FN void env_reset(GvWorld& w) {
+    if (w.once) w.state.unused = 0;
 }
-GV_FN void env_observe(const GvArgs& a, const GvTeam& team, float* obs) {
-    GV_FOR(i, gv_num_agents(a)) gv_obs_row(a, obs, team.world, i)[0] = 1.0f;
+GV_FN void env_step(GvWorld& w) {
+    for (auto me : w.agents) me.reward = me.action.index() == me.index ? 1.0f : 0.0f;
+    if (w.once) w.truncate_at(w.params.max_episode_steps);
+}
+GV_FN void env_observe(GvWorld& w) {
+    for (auto me : w.agents) me.obs = {1.0f};
 }
 """
 IDS = NetworkConfig((8,), agent_ids=True)
