@@ -14,6 +14,7 @@ from torch import Tensor
 
 from gpu_vecenv.adapters.torchrl import TorchRLEnv
 from gpu_vecenv.errors import MissingExtraError, ParameterError
+from gpu_vecenv.spec.params import step_limit
 from gpu_vecenv.spec.roles import Group
 from gpu_vecenv.spec.validation import abbreviated, require_one_of, whole_number
 
@@ -46,7 +47,8 @@ class BenchMARLTask(TaskClass):
         env_id: an id of this package, or one registered with an env of your own; ``module:id`` imports the module first.
         state: True for a global state, the observations of all agents one after the other, float32. Central critics then read
             it; otherwise they read the observations of their own group.
-        max_steps: largest number of steps of an evaluation; None for the env's time limit.
+        max_steps: largest number of steps of an evaluation; None for the env's time limit. A parameter of this name, such as the
+            robot warehouse has, keeps its default.
         options: the env's own parameters.
 
     Attributes:
@@ -94,11 +96,10 @@ class BenchMARLTask(TaskClass):
         Raises:
             ParameterError: the env has no time limit, and the task has no ``max_steps``.
         """
-        params = env.vector_env.params
-        steps = self.config["max_steps"] or params.get("max_episode_steps") or np.max(params.get("episode_length", 0))
+        steps: int = self.config["max_steps"] or step_limit(env.vector_env.params)
         if not steps:
             raise ParameterError(f"{self.name} has no time limit, so its task needs max_steps, the length of an evaluation.")
-        return int(steps)
+        return steps
 
     def has_render(self, env: TaskEnv) -> bool:
         """Return True: evaluations can be drawn."""

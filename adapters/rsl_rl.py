@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import torch
 from gymnasium.spaces import Box
 from gymnasium.vector import VectorActionWrapper, VectorEnv, VectorObservationWrapper, VectorRewardWrapper, VectorWrapper
@@ -22,6 +21,7 @@ from gpu_vecenv import (
 )
 from gpu_vecenv.adapters.checks import checked_env, require_fresh
 from gpu_vecenv.errors import ArrayTypeError, MissingExtraError, ParameterError, ShapeError
+from gpu_vecenv.spec.params import step_limit
 from gpu_vecenv.spec.validation import abbreviated
 from gpu_vecenv.vector.env.pickling import Copied
 
@@ -63,7 +63,7 @@ class RslRlEnv(Copied, VecEnv):
 
     def __init__(self, env: VectorEnv, seed: int | None = None, cfg: dict[str, Any] | None = None) -> None:
         self._inner = checked_env(env, "RslRlEnv", "agents")
-        space, params = env.single_action_space, self._inner.params
+        space = env.single_action_space
         if not isinstance(space, Box):
             raise ParameterError(f"rsl_rl's policies have continuous actions, so the action space must be a Box, got {space}.")
         self.env = env
@@ -71,7 +71,7 @@ class RslRlEnv(Copied, VecEnv):
         self.device = self._inner.device
         self.num_envs = self._inner.num_envs
         self.num_actions = space.shape[0]
-        self.max_episode_length = int(np.max(params["max_episode_steps" if "max_episode_steps" in params else "episode_length"]))
+        self.max_episode_length = step_limit(self._inner.params)
         if self.max_episode_length == 0:
             raise ParameterError("rsl_rl needs a time limit, so max_episode_steps must be at least 1, got 0, which is no limit.")
         self._obs, _ = env.reset(seed=seed)

@@ -177,11 +177,12 @@ GV_FN void note_foods(GvWorld& w) {
 GV_FN void order_foods(GvWorld& w) {
     const int noted = w.scratch.num_foods[0];
     if (noted > w.sizes.max_num_food) return;
+    gv_i32* const foods = &w.scratch.foods[0];
     for (int i : w.each(noted)) {
         const int cell = w.scratch.noted[i];
-        int place = 0;
+        int place = 0;  // of this lane alone, because cells differ
         for (int j = 0; j < noted; ++j) place += w.scratch.noted[j] < cell;
-        w.scratch.foods[place] = pack(cell / w.sizes.cols, cell % w.sizes.cols);
+        foods[place] = pack(cell / w.sizes.cols, cell % w.sizes.cols);
     }
 }
 

@@ -243,16 +243,15 @@ GV_FN void env_step(GvWorld& w) {
     w.barrier();
     const bool collided = w.any(w.agents, [&](auto me) { return w.params.ends_on_collision && collides(w, me.index); });
     for (auto me : w.agents) {
-        if (w.params.ends_on_collision || moves(w, me.index)) {
-            const int cell = w.scratch.target[me.index];
-            me.agent_pos[0] = (gv_u8)(cell % w.params.cols);
-            me.agent_pos[1] = (gv_u8)(cell / w.params.cols);
-            w.scratch.here[me.index] = cell;
-        }
-        carry_along(w, me);
+        if (!w.params.ends_on_collision && !moves(w, me.index)) continue;
+        const int cell = w.scratch.target[me.index];
+        me.agent_pos[0] = (gv_u8)(cell % w.params.cols);
+        me.agent_pos[1] = (gv_u8)(cell / w.params.cols);
+        w.scratch.here[me.index] = cell;
     }
     w.barrier();
     if (w.once) {
+        for (int i = 0; i < w.agents.count(); ++i) carry_along(w, w.agents[i]);  // one lane, for robots with one shelf
         bool delivered = false;
         for (int goal = 0; goal < w.params.goals; ++goal) delivered |= deliver(w, goal);
         w.state.inactive_steps = delivered ? 0 : w.state.inactive_steps + 1;

@@ -65,6 +65,14 @@ class Param:
 TIME_LIMIT = Param("max_episode_steps", 0, "int32", "time limit; 0 for none", "steps", low=0)
 """Time limit of classic control, with Gymnasium's name."""
 
+TIME_LIMITS = ("max_episode_steps", "episode_length", "max_cycles", "max_steps")
+"""Names of the parameter that limits the steps of an episode; 0 is no limit."""
+
+
+def step_limit(params: Params) -> int:
+    """Return the time limit of an episode in steps, the longest of all worlds; 0 if there is none."""
+    return max((int(np.max(params[name])) for name in TIME_LIMITS if name in params), default=0)
+
 
 def convert(env: str, param: Param, value: Any) -> Any:
     """Convert a value to the type in the argument struct; a float32 is rounded here, once."""

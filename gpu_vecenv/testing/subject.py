@@ -18,6 +18,7 @@ from gpu_vecenv.backend.base import Backend
 from gpu_vecenv.errors import GpuVecenvError, ParameterError, UnknownIdError
 from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.spec.layout import Layout
+from gpu_vecenv.spec.params import TIME_LIMITS
 from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
 from gpu_vecenv.vector.outputs.tree import tree_map
 
@@ -77,8 +78,8 @@ class Subject:
 
     def with_short_episodes(self) -> Subject:
         """Return the subject with episodes of ``SHORT`` steps, if a parameter that is not given sets their length."""
-        spec, limits = self.layout().spec, ("max_episode_steps", "episode_length")
-        for name in (param.name for param in spec.params if param.name in limits and param.name not in self.params):
+        spec = self.layout().spec
+        for name in (param.name for param in spec.params if param.name in TIME_LIMITS and param.name not in self.params):
             shorter = replace(self, params={**self.params, name: SHORT})
             with contextlib.suppress(GpuVecenvError):
                 shorter.layout()

@@ -136,7 +136,9 @@ def test_central_critics_read_the_state(algorithm, tmp_path):
 
 
 IDS = {"WarpGridTag-v0": {"episode_length": 15}, "WarpCatalysis-v0": {"episode_length": 15},
-       "WarpCartPole-v1": {}, "WarpPendulum-v1": {}}  # fmt: skip
+       "WarpCartPole-v1": {}, "WarpPendulum-v1": {},
+       "WarpForaging-v3": {"max_episode_steps": 15}, "WarpRware-v2": {}, "WarpSimpleSpread-v3": {},
+       "WarpSimpleWorldComm-v3": {"max_cycles": 15}}  # fmt: skip
 
 
 @works("ids with one agent, whose role is a group")
@@ -324,6 +326,9 @@ def test_names_and_limits_of_a_task(monkeypatch):
     task = BenchMARLTask("WarpCartPole-v1", max_episode_steps=9)
     env = task.get_env_fun(2, False, None, "cpu")()
     assert task.max_steps(env) == 9 and BenchMARLTask("WarpCartPole-v1", max_steps=4).max_steps(env) == 4
+    for env_id, steps in (("WarpSimpleSpread-v3", 25), ("WarpRware-v2", 500)):
+        task_of_suite = BenchMARLTask(env_id)
+        assert task_of_suite.max_steps(task_of_suite.get_env_fun(1, False, None, "cpu")()) == steps
     assert pickle.loads(pickle.dumps(task)) == task != BenchMARLTask("WarpCartPole-v1")
     with pytest.raises(ParameterError, match="no time limit, so its task needs max_steps"):
         BenchMARLTask("WarpCartPole-v1", max_episode_steps=0)

@@ -66,6 +66,24 @@ def test_food_beside_each_other_is_loaded_from_the_first_side():
     np.testing.assert_array_equal(env.get_state("food")["food"], food)
 
 
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("cols", [8, 9])  # numbers of cells that four divides and that it does not
+def test_a_board_may_have_more_food_than_the_list(device, cols):
+    """Only a state from outside has it: the first foods are observed, and the episode ends when none is left."""
+    cells = np.array([[1, 1], [1, 4], [3, 2], [5, 5], [5, 7]])
+    food = np.zeros((1, 7, cols), np.int32)
+    food[0, *cells.T] = 1
+    state = {"player_pos": [[[0, 1], [6, 0]]], "player_level": [[2, 1]], "food_spawned": [5], "food": food}
+    env = make(1, device, rows=7, cols=cols, max_num_food=2, sight=9)
+    env.reset(seed=0)
+    env.set_state({name: np.array(value, np.int32) for name, value in state.items()})
+    foods = slice(0, 6)  # row, column and level of two
+    np.testing.assert_array_equal(env.observe()[0, 1, foods], [1, 1, 1, 1, 4, 1])
+    obs, _, terminated, *_ = env.step(np.array([[5, 0]], np.int32))
+    np.testing.assert_array_equal(obs[0, 1, foods], [1, 4, 1, 3, 2, 1])
+    assert not terminated[0] and env.get_state("food")["food"].sum() == 4
+
+
 def test_players_outside_the_board_do_no_harm():
     """The range of a state field is one for rows and columns, so a state may have them on boards that are not square."""
     env = make(2, rows=3, cols=9, players=3)

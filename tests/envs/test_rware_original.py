@@ -1,6 +1,6 @@
 """The robot warehouse beside the package ``rware``: single steps from many states, and a policy that acts there.
 
-They need ``pip install rware==2.0.0``. The variable RWARE_STATES sets the states of a configuration.
+They need the extra ``originals``. The variable RWARE_STATES sets the states of a configuration.
 """
 
 import os

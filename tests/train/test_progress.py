@@ -12,6 +12,7 @@ import pytest
 from tag_stand_in import TagStandIn
 
 from gpu_vecenv import heartbeat
+from gpu_vecenv.spec.params import TIME_LIMITS
 from gpu_vecenv.train import Trainer, evaluate, play
 from gpu_vecenv.train.run_folder import progress
 from gpu_vecenv.train.run_folder.logger import Logger
@@ -213,7 +214,7 @@ def test_a_trainer_shows_its_progress_unless_quiet(config, capsys):
     assert "100%  240 steps" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", ["episode_length", "max_episode_steps"])
+@pytest.mark.parametrize("name", TIME_LIMITS)
 def test_progress_is_the_share_of_the_time_limit_until_an_episode_ends(config, clock, monkeypatch, capsys, name):
     def step(env, actions):
         clock.now += 5.0

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 from torch import Tensor
 
+from gpu_vecenv.spec import params
 from gpu_vecenv.train.errors import UnfinishedError
 from gpu_vecenv.train.run_folder.intervals import mean_interval
 from gpu_vecenv.train.run_folder.progress import Progress
@@ -257,5 +257,4 @@ def piece_steps(env: GpuVectorEnv) -> int:
 
 def step_limit(env: GpuVectorEnv) -> float:
     """Return the time limit of an episode in steps, the longest of all worlds; infinity if there is none."""
-    params = getattr(env, "params", {})
-    return float(params.get("max_episode_steps") or np.max(params.get("episode_length", 0)) or math.inf)
+    return float(params.step_limit(getattr(env, "params", {})) or math.inf)
