@@ -4,8 +4,8 @@ Each tree runs in a process of its own. In each round every row is timed once in
 machine affects both. A row's ratio is the median over the rounds of this tree's time over the other's, with a 95 % interval (sign
 test). A row fails if its whole interval lies above the bound; the exit status is then 1.
 
-Make the other tree with ``git worktree add FOLDER COMMIT``. If this checkout is installed in editable mode, its import hook would
-serve parts of the other tree as well: name a Python of an environment with the other tree by ``--other-python``.
+Make the other tree with ``git worktree add FOLDER COMMIT``; it needs no installation. If it needs other versions of libraries,
+``--other-python`` names a Python that has them.
 
 Prints a line for each row, and writes a JSON file if ``--out`` names one.
 """

@@ -36,7 +36,7 @@ RACES = {
 }
 
 
-def run(files, chosen, flags, folder):
+def run(files, chosen, flags, folder, marks):
     """Run tests of the trainer with a sanitizer; return the process, with what the sanitizer wrote."""
     library = "tsan" if flags == THREADS else "asan"
     environment = {**os.environ, **OPTIONS, "SANITIZER": flags, "LD_PRELOAD": runtime(library)}
@@ -45,18 +45,18 @@ def run(files, chosen, flags, folder):
     command = ["setarch", "-R"] if flags == THREADS else []
     command += [sys.executable, "-m", "pytest", "-q", "-x", "-p", "tests.sanitize.sanitized_programs", "-p", "no:cacheprovider"]
     command += ["--timeout", "1500"]
-    command += ["-m", "not gpu and not slow", *(TRAIN + file for file in files.split()), *(["-k", chosen] if chosen else [])]
+    command += ["-m", marks, *(TRAIN + file for file in files.split()), *(["-k", chosen] if chosen else [])]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=1700, check=False)
     return done, "".join(path.read_text() for path in folder.glob("races*"))
 
 
 @pytest.mark.parametrize("name", RUNS)
 def test_kernels_of_the_trainer_access_nothing_outside_of_arrays(name, tmp_path):
-    done, _ = run(*RUNS[name], BOUNDS, tmp_path)
+    done, _ = run(*RUNS[name], BOUNDS, tmp_path, "not gpu and not slow")
     assert done.returncode == 0 and " passed" in done.stdout, done.stdout[-3000:] + done.stderr[-4000:]
 
 
 @pytest.mark.parametrize("name", RACES)
 def test_kernels_of_the_trainer_have_no_race(name, tmp_path):
-    done, said = run(*RACES[name], THREADS, tmp_path)
+    done, said = run(*RACES[name], THREADS, tmp_path, "not gpu")
     assert done.returncode == 0 and " passed" in done.stdout and RACE not in said, said[:4000] + done.stdout[-3000:]
