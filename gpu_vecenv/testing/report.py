@@ -31,6 +31,7 @@ from gpu_vecenv.testing.same_bits import (
     check_teams,
     check_threads,
     check_unoptimised,
+    check_wasm,
     check_worlds,
 )
 from gpu_vecenv.testing.sanitize import check_bounds, check_races
@@ -65,6 +66,7 @@ CHECKS: dict[str, Check] = {
     "teams": check_teams,
     "unoptimised": check_unoptimised,
     "compilers": check_compilers,
+    "wasm": check_wasm,
     "registers": check_registers,
 }
 """All checks by name."""
@@ -83,6 +85,7 @@ TITLES = {
     "teams": "teams of lanes give the same bits",
     "unoptimised": "a build without optimisation gives the same bits",
     "compilers": "Clang gives the same bits",
+    "wasm": "WebAssembly in Node gives the same bits",
     "races": "no race between lanes (ThreadSanitizer)",
     "bounds": "no access outside an array, nothing undefined",
     "ptx": "compiles for GPUs, to exact instructions",
