@@ -198,6 +198,16 @@ def blend(colour: Ink, background: Ink, opacity: Operand) -> Ink:
     return Ink(["mix", colour.json, background.json, json_of(opacity)])
 
 
+class Table:
+    """Plain numbers, such as one for each agent, by an index that may depend on the state: ``Table(numbers)[i]``."""
+
+    def __init__(self, numbers: Sequence[float]) -> None:
+        self._numbers = [float(number) for number in numbers]
+
+    def __getitem__(self, index: Operand) -> Number:
+        return Number(["table", self._numbers, json_of(index)])
+
+
 _variables = itertools.count(1)
 
 
@@ -248,14 +258,15 @@ class Now:
         if not isinstance(json, list):
             return json
         name, *arguments = json
-        if name in ("field", "remembered"):
-            values = np.asarray((self._state if name == "field" else self._remembered)[arguments[0]])
+        if name in ("field", "remembered", "table"):
+            known: Any = self._state if name == "field" else self._remembered
+            values = np.asarray(arguments[0] if name == "table" else known[arguments[0]])
             return values[tuple(np.asarray(self.value(part)).astype(np.int64) for part in arguments[1:])].astype(np.float64)
         if name == "i":
             return self._variables[arguments[0]]
         if name in REDUCTIONS:
             variable, count, body = arguments
-            outer = {known: np.asarray(values)[..., None] for known, values in self._variables.items()}
+            outer = {one: np.asarray(values)[..., None] for one, values in self._variables.items()}
             inner = Now(self._state, {**outer, variable: np.arange(count)}, self._remembered).value(body)
             return REDUCTIONS[name](np.broadcast_to(inner, np.broadcast_shapes(np.shape(inner), (count,))), axis=-1)
         return OPERATIONS[name](*map(self.value, arguments))

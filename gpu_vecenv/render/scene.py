@@ -169,7 +169,7 @@ class Scene:
 
         Args:
             box: left, top, right and bottom edge.
-            share: place from left to right, from 0 to 1; the larger part beyond 1 is drawn at 1.
+            share: place from left to right; beyond 1 it is drawn at 1. Of states in one place the last one counts.
             value: the number.
             colour: of the line and of the dot at its end.
             highest: value at the top; None for the largest value so far.
@@ -183,6 +183,22 @@ class Scene:
         self._add("curve", colour, when, box=box, share=share, value=value, highest=highest, floor=floor, inset=inset,
                   width=width, dot=dot, **({} if area is None else {"area": area}))  # fmt: skip
 
+    def columns(
+        self, box: tuple[float, float, float, float], share: Operand, width: float, value: Operand, colour: Ink,
+        when: Condition = None,
+    ) -> None:  # fmt: skip
+        """Draw a column for each state of an episode.
+
+        Args:
+            box: left, top, right and bottom edge.
+            share: left edge of the column in the box, from 0 to 1. Of states in one place the last one counts.
+            width: of a column, as a share of the box.
+            value: height of the column, as a share of the box, drawn up to 1.
+            colour: of the columns.
+            when: states without this condition are left out.
+        """
+        self._add("columns", colour, when, box=box, share=share, width=width, value=value)
+
     def age(self, count: int, event: Callable[[Number], Number]) -> Remembered:
         """Return the steps since ``event(i)`` was last not 0 in this episode, 0 for now; ``NEVER`` if it was not."""
         return self._remember("age", count, event)
@@ -190,6 +206,10 @@ class Scene:
     def before(self, count: int, number: Callable[[Number], Number]) -> Remembered:
         """Return ``number(i)`` in the state before; its present value in the first state of an episode. Use it in events."""
         return self._remember("before", count, number)
+
+    def highest(self, count: int, number: Callable[[Number], Operand]) -> Remembered:
+        """Return the largest ``number(i)`` of the episode so far."""
+        return self._remember("highest", count, number)
 
     def now(self, count: int, number: Callable[[Number], Operand]) -> Remembered:
         """Return ``number(i)``, computed once for all shapes that use it."""

@@ -95,7 +95,7 @@ class Memory:
     def __init__(self, entries: list[Json]) -> None:
         self._entries = entries
         self._before: list[np.ndarray] = []
-        self._last = [np.full(entry["count"], -NEVER) for entry in entries]
+        self._kept = [np.full(entry["count"], -np.inf) for entry in entries]  # times of events, and largest numbers
         self.values: list[np.ndarray] = []
 
     def follow(self, state: State, time: int) -> None:
@@ -105,32 +105,50 @@ class Memory:
             now = Now(state, {entry["variable"]: np.arange(entry["count"])}, self.values)
             present.append(np.broadcast_to(now.value(entry["number"]), entry["count"]))
             if entry["kind"] == "age":
-                self._last[place] = np.where(present[place], time, self._last[place])
-                self.values.append(np.minimum(time - self._last[place], NEVER))
+                self._kept[place] = np.where(present[place], time, self._kept[place])
+                self.values.append(np.minimum(time - self._kept[place], NEVER))
+            elif entry["kind"] == "highest":
+                self._kept[place] = np.maximum(present[place], self._kept[place])
+                self.values.append(self._kept[place])
             else:
                 follows = entry["kind"] == "before" and self._before
                 self.values.append(self._before[place] if follows else present[place])
         self._before = present
 
 
+KEPT = ("trail", "curve", "columns")
+"""Shapes that follow the states of an episode."""
+
+
 class Curve:
-    """A number over the states of an episode, for each entry of a block; see ``Scene.curve()``."""
+    """A number over the states of an episode, for each entry of a block; see ``curve()`` and ``columns()`` of ``Scene``."""
 
     def __init__(self, shape: Json) -> None:
         self._shape = shape
-        self._points: dict[int, list[tuple[float, float]]] = {}  # by time
+        self._points: dict[tuple[float, ...], list[tuple[float, float]]] = {}  # by place
 
-    def follow(self, now: Now, count: int, time: int) -> None:
+    def follow(self, now: Now, count: int) -> None:
         """Take the values of the next state of the episode."""
         if "when" not in self._shape or np.all(now.value(self._shape["when"])):
             shares, values = now.values(self._shape["share"], count), now.values(self._shape["value"], count)
-            self._points[time] = [*zip(shares, values, strict=True)]
+            self._points[tuple(shares)] = [*zip(shares, values, strict=True)]
 
     def draw(self, canvas: Canvas, index: int, colour: Colour, area: Colour | None) -> None:
-        """Draw the curve of an entry."""
-        points, shape = [points[index] for points in self._points.values()], self._shape
-        if not points:
-            return
+        """Draw the curve or the columns of an entry."""
+        points = [points[index] for points in self._points.values()]
+        if self._shape["op"] == "columns":
+            self._draw_columns(canvas, points, colour)
+        elif points:
+            self._draw_curve(canvas, points, colour, area)
+
+    def _draw_columns(self, canvas: Canvas, points: list[tuple[float, float]], colour: Colour) -> None:
+        left, top, right, bottom = self._shape["box"]
+        for share, value in points:
+            at, height = left + share * (right - left), min(1.0, value) * (bottom - top)
+            canvas.rectangle(at, bottom - height, at + self._shape["width"] * (right - left), bottom, colour)
+
+    def _draw_curve(self, canvas: Canvas, points: list[tuple[float, float]], colour: Colour, area: Colour | None) -> None:
+        shape = self._shape
         left, top, right, bottom = shape["box"]
         shown = [*points[: -1 : 1 + len(points) // int(right - left)], points[-1]]
         highest = shape["highest"] or max(shape["floor"], *(value for _, value in points))
@@ -166,7 +184,7 @@ class DrawnScene:
         self._kept: dict[int, Trails | Curve] = {}
         for block in self._moving:
             for shape in block["shapes"]:
-                if shape["op"] in ("trail", "curve"):
+                if shape["op"] in KEPT:
                     self._kept[id(shape)] = Trails(shape["steps"]) if shape["op"] == "trail" else Curve(shape)
 
     def follow(self, state: State, time: int, again: bool) -> None:
@@ -179,7 +197,7 @@ class DrawnScene:
                 if isinstance(kept, Trails):
                     kept.push(np.array([now.values(part, count) for part in shape["at"]]).T, again)
                 elif isinstance(kept, Curve):
-                    kept.follow(now, count, time)
+                    kept.follow(now, count)
 
     def to_array(self, state: State) -> np.ndarray:
         """Draw a state that was followed."""
@@ -202,7 +220,7 @@ def now_of(block: Json, state: Mapping[str, Any], remembered: Any = ()) -> Now:
 def depends_on_state(json: Json) -> bool:
     """Return True if a part of a description reads the state or follows it."""
     if isinstance(json, dict):
-        return json.get("op") in ("trail", "curve") or any(map(depends_on_state, json.values()))
+        return json.get("op") in KEPT or any(map(depends_on_state, json.values()))
     return isinstance(json, list) and (json[:1] in (["field"], ["remembered"]) or any(map(depends_on_state, json)))
 
 
@@ -242,7 +260,7 @@ def column_of(shape: Json, now: Now, count: int, canvas: Canvas) -> dict[str, li
     for name in ("ink", "area"):
         if name in shape:
             column[name] = now.colours(shape[name], count, canvas.palette)
-    if shape["op"] in ("trail", "curve"):
+    if shape["op"] in KEPT:
         return column
     column |= {name: now.values(shape[name], count) for name in ("radius", "width", "corner", "size") if name in shape}
     for name in ("at", "box"):

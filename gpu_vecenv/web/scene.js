@@ -7,8 +7,8 @@
 /** @typedef {{ numbers: ArrayLike<number | bigint>, shape: number[] }} Field numbers of all worlds; shape in one world */
 /** @typedef {() => number} Value */
 /** @typedef {{ x: number, y: number, scale: number }} Place of the left upper corner on the canvas, in its pixels */
-/** @typedef {{ values: Float64Array[], before: Float64Array[] | null, last: Float64Array[], kept: Map<object, any[]> }} Memory
- * values of the entries of a scene's memory, those of the state before, times of events, points of trails and curves */
+/** @typedef {{ values: Float64Array[], before: Float64Array[] | null, kept: Float64Array[], points: Map<object, any[]> }} Memory
+ * values of the entries of a scene's memory, those of the state before, times of events and largest numbers, points */
 
 /** @type {Record<string, (...given: number[]) => number>} */
 const OPERATIONS = {
@@ -21,6 +21,7 @@ const OPERATIONS = {
 /** @type {Record<string, [number, (x: number, y: number) => number]>} */
 const REDUCTIONS = { sum: [0, (x, y) => x + y], min: [Infinity, Math.min], max: [-Infinity, Math.max] };
 const OPACITIES = [0.15, 0.3, 0.48, 0.7]; // of the parts of a trail, the oldest first
+const KEPT = ["trail", "curve", "columns"]; // shapes that follow the states of an episode
 const NEVER = 1e9, TURN = 2 * Math.PI;
 
 /** A number as Python's format() writes it. @param {number} number @param {string} form such as ",d" or "+z.2f" */
@@ -35,7 +36,7 @@ export function written(number, form) {
 /** Tells if a part of a description reads the state or follows it. @param {Json} json @returns {boolean} */
 function moves(json) {
   if (Array.isArray(json)) return json[0] === "field" || json[0] === "remembered" || json.some(moves);
-  return !!json && typeof json === "object" && (json.op === "trail" || json.op === "curve" || Object.values(json).some(moves));
+  return !!json && typeof json === "object" && (KEPT.includes(json.op) || Object.values(json).some(moves));
 }
 
 export class Scene {
@@ -78,6 +79,10 @@ export class Scene {
     if (name === "remembered") {
       const index = this.#number(given[1]);
       return () => /** @type {Memory} */ (this.#memory).values[given[0]][index()];
+    }
+    if (name === "table") {
+      const index = this.#number(given[1]);
+      return () => given[0][index()];
     }
     if (name === "i") return () => this.#variables[given[0]];
     if (name in REDUCTIONS) {
@@ -147,8 +152,8 @@ export class Scene {
 
   /** What the scene remembers of the episode of a world; make it anew when an episode starts. @returns {Memory} */
   memory() {
-    const last = this.entries.map((/** @type {Json} */ { count }) => new Float64Array(count).fill(-NEVER));
-    return { values: [], before: null, last, kept: new Map() };
+    const kept = this.entries.map((/** @type {Json} */ { count }) => new Float64Array(count).fill(-Infinity));
+    return { values: [], before: null, kept, points: new Map() };
   }
 
   /** Takes the next state of a world. @param {Memory} memory @param {number} world @param {number} time @param {boolean} again */
@@ -161,22 +166,21 @@ export class Scene {
     this.entries.forEach((/** @type {Json} */ { kind, count, variable, value }, /** @type {number} */ place) => {
       const now = Float64Array.from({ length: count }, (_, i) => ((this.#variables[variable] = i), value()));
       present.push(now);
+      const kept = memory.kept[place];
       if (kind === "age") {
-        const last = memory.last[place];
-        now.forEach((event, i) => { if (event) last[i] = time; });
-        memory.values.push(last.map((since) => Math.min(time - since, NEVER)));
+        now.forEach((event, i) => { if (event) kept[i] = time; });
+        memory.values.push(kept.map((since) => Math.min(time - since, NEVER)));
+      } else if (kind === "highest") {
+        now.forEach((number, i) => { kept[i] = Math.max(kept[i], number); });
+        memory.values.push(kept);
       } else memory.values.push(kind === "before" && memory.before ? memory.before[place] : now);
     });
     memory.before = present;
     for (const { count, variable, shapes } of this.blocks) {
       for (const shape of shapes) {
-        if (shape.op === "trail") {
-          this.#keep(memory, shape, shape.steps + 1, again, this.#each(count, variable, () => shape.at.map(call)));
-        }
-        if (shape.op === "curve" && shape.when()) {
-          const points = this.#each(count, variable, () => [shape.share(), shape.value()]);
-          this.#keep(memory, shape, Infinity, again, points);
-        }
+        if (!KEPT.includes(shape.op) || !shape.when()) continue;
+        const trail = shape.op === "trail", value = () => (trail ? shape.at.map(call) : [shape.share(), shape.value()]);
+        this.#keep(memory, shape, again, this.#each(count, variable, value));
       }
     }
   }
@@ -184,13 +188,14 @@ export class Scene {
   /** @param {number} count @param {number} variable @param {() => number[]} value */
   #each(count, variable, value) { return Array.from({ length: count }, (_, i) => ((this.#variables[variable] = i), value())); }
 
-  /** @param {Memory} memory @param {Json} shape @param {number} most @param {boolean} again @param {number[][]} points */
-  #keep(memory, shape, most, again, points) {
-    const kept = memory.kept.get(shape.id) ?? [];
-    if (again) kept.pop();
+  /** @param {Memory} memory @param {Json} shape @param {boolean} again @param {number[][]} points */
+  #keep(memory, shape, again, points) {
+    const kept = memory.points.get(shape.id) ?? [], last = kept[kept.length - 1];
+    if (shape.op === "trail" ? again : last && last.every((/** @type {number[]} */ [share], /** @type {number} */ i) =>
+      share === points[i][0])) kept.pop();
     kept.push(points);
-    if (kept.length > most) kept.shift();
-    memory.kept.set(shape.id, kept);
+    if (shape.op === "trail" && kept.length > shape.steps + 1) kept.shift();
+    memory.points.set(shape.id, kept);
   }
 
   // ---- drawing --------------------------------------------------------------------------------------------------------------
@@ -222,6 +227,7 @@ export class Scene {
         this.#variables[variable] = i;
         for (const shape of shapes) {
           if (shape.op === "curve") this.#curve(context, shape, i);
+          else if (shape.op === "columns") this.#columns(context, shape, i, scale);
           else if (shape.op !== "trail" && shape.when()) this.#draw(context, shape, scale);
         }
       }
@@ -271,29 +277,43 @@ export class Scene {
         });
       }
       case "rectangle": {
-        const [left, top, right, bottom] = shape.box.map(call), width = right - left, height = bottom - top;
+        const round = shape.corner(), place = (/** @type {Value} */ edge) => (round ? edge() : snapped(edge(), scale));
+        const [left, top, right, bottom] = shape.box.map(place), width = right - left, height = bottom - top;
         if (!(width > 0 && height > 0)) return;
-        const corner = Math.min(shape.corner(), width / 2, height / 2);
+        const corner = Math.min(round, width / 2, height / 2);
         return this.#fill(context, ink, () => context.roundRect(left, top, width, height, corner));
       }
-      default: return this.#text(context, shape, ink, x, y);
+      default: return this.#text(context, shape, ink, { x, y, scale });
     }
   }
 
-  /** @param {CanvasRenderingContext2D} context @param {Json} shape @param {Colour} ink @param {number} x @param {number} y */
-  #text(context, shape, ink, x, y) {
+  /**
+   * Writes a text. Letters are as far apart as those of Pillow, whose widths are whole halves of a pixel.
+   * @param {CanvasRenderingContext2D} context @param {Json} shape @param {Colour} ink @param {Place} place
+   */
+  #text(context, shape, ink, { x, y, scale }) {
     const [across, down] = shape.anchor, words = shape.words.map(call).join("");
     context.fillStyle = `rgb(${ink.join()})`;
-    context.font = `${shape.size()}px ${this.font}`;
+    context.font = `${Math.max(1, Math.round(2 * scale * shape.size())) / (2 * scale)}px ${this.font}`;
     context.textRendering = "geometricPrecision"; // places of letters are not rounded
-    context.textAlign = across === "l" ? "left" : across === "m" ? "center" : "right";
+    const measured = (/** @type {string} */ text) => context.measureText(text).width, letters = Array.from(words);
+    const rounded = (/** @type {number} */ width) => Math.round(2 * scale * width) / (2 * scale);
+    const widths = letters.map((letter, k) => {
+      const next = letters[k + 1] ?? "";
+      return rounded(measured(letter)) + measured(letter + next) - measured(letter) - measured(next);
+    });
+    const width = widths.reduce((sum, one) => sum + one, 0);
     const { fontBoundingBoxAscent: ascent, fontBoundingBoxDescent: descent } = context.measureText(words);
-    context.fillText(words, x, down === "m" ? y + (ascent - descent) / 2 : y);
+    let at = across === "l" ? x : across === "m" ? x - width / 2 : x - width;
+    letters.forEach((letter, k) => {
+      context.fillText(letter, at, down === "m" ? y + (ascent - descent) / 2 : y);
+      at += widths[k];
+    });
   }
 
   /** @param {CanvasRenderingContext2D} context @param {Json} shape @param {number} variable */
   #trail(context, shape, variable) {
-    const kept = this.#memory?.kept.get(shape.id) ?? [], part = shape.steps / OPACITIES.length, size = shape.size();
+    const kept = this.#memory?.points.get(shape.id) ?? [], part = shape.steps / OPACITIES.length, size = shape.size();
     OPACITIES.forEach((opacity, k) => {
       const stop = kept.length - part * (OPACITIES.length - 1 - k);
       const piece = kept.slice(Math.max(0, stop - part - 1), Math.max(0, stop));
@@ -309,9 +329,20 @@ export class Scene {
     });
   }
 
+  /** @param {CanvasRenderingContext2D} context @param {Json} shape @param {number} i @param {number} scale */
+  #columns(context, shape, i, scale) {
+    const [left, top, right, bottom] = shape.box.map(call);
+    for (const entries of this.#memory?.points.get(shape.id) ?? []) {
+      const [share, value] = entries[i], at = left + share * (right - left), height = Math.min(1, value) * (bottom - top);
+      const edges = [at, bottom - height, at + shape.width() * (right - left), bottom];
+      const [x, y, end, low] = edges.map((edge) => snapped(edge, scale));
+      this.#fill(context, shape.ink(), () => context.rect(x, y, end - x, low - y));
+    }
+  }
+
   /** @param {CanvasRenderingContext2D} context @param {Json} shape @param {number} i */
   #curve(context, shape, i) {
-    const points = (this.#memory?.kept.get(shape.id) ?? []).map((entries) => entries[i]);
+    const points = (this.#memory?.points.get(shape.id) ?? []).map((entries) => entries[i]);
     if (!points.length) return;
     const [left, top, right, bottom] = shape.box.map(call), stride = 1 + Math.floor(points.length / Math.floor(right - left));
     const highest = shape.highest || points.reduce((most, [, value]) => Math.max(most, value), shape.floor);
@@ -319,11 +350,15 @@ export class Scene {
     const shown = points.filter((_, k) => k % stride === 0 && k < points.length - 1).concat([points[points.length - 1]]);
     const line = shown.map(([share, value]) => [left + Math.min(1, share) * (right - left), bottom - value * up]);
     const [start, end] = [line[0], line[line.length - 1]];
-    if (shape.area) this.#fill(context, shape.area(), () => this.#trace(context, [[start[0], bottom], ...line, [end[0], bottom]]));
+    const around = [[start[0], bottom], ...line, [end[0], bottom]];
+    if (shape.area) this.#fill(context, shape.area(), () => this.#trace(context, around));
     if (line.length > 1) this.#stroke(context, shape.ink(), shape.width(), () => this.#trace(context, line));
     this.#fill(context, shape.ink(), () => context.arc(end[0], end[1], shape.dot, 0, TURN));
   }
 }
+
+/** An edge where Pillow has it: at half a pixel. @param {number} edge @param {number} scale */
+const snapped = (edge, scale) => Math.floor(2 * scale * edge + 1e-6) / (2 * scale);
 
 /** @param {() => any} value */
 const call = (value) => value();

@@ -19,24 +19,33 @@ from gpu_vecenv.testing.subject import Subject
 from tests.ids import marked
 from tests.web.chromium import text_of_page
 
-NOT_DATA = ("WarpCatalysis-v0", "WarpCovid-v0", "WarpRice-v0")
+NOT_DATA = ("WarpCatalysis-v0",)
 """Envs whose pictures are drawn on a canvas of Pillow alone."""
 
 DRAWN = [marked(name) for name in IDS if name not in NOT_DATA]
 STEPS = 24
 
-APART, SHARE = 80, 0.005
-"""Pixels that differ by more than this, of 255, are at most this share. The edges of Pillow have five shades, 64 apart."""
+APART, SHARE, BLOCK, MOST = 48, 0.005, 8, 0.75
+"""A pixel is apart if it differs by more than 48 of 255 from each of the nine pixels around its place in the other picture: edges
+have other shades, and letters at the end of a word lie up to two pixels further. At most 0.5 % of a picture are apart, and 75 %
+of a block of 8 by 8, which a missing shape covers."""
+
+
+def shares_apart(one, other):
+    """Return the share of the pixels that are apart, and the largest share of a block."""
+    shifted = [np.roll(other, (down, across), (0, 1)) for down in (-1, 0, 1) for across in (-1, 0, 1)]
+    apart = np.min([np.abs(one - picture).max(axis=2) for picture in shifted], axis=0) > APART
+    rows, columns = (size // BLOCK for size in apart.shape)
+    blocks = apart[: rows * BLOCK, : columns * BLOCK].reshape(rows, BLOCK, columns, BLOCK).mean(axis=(1, 3))
+    return apart.mean(), blocks.max()
 
 
 def states_of(env):
     """States of one world in some random steps."""
     env.reset(seed=3)
-    env.action_space.seed(1)
     states = [env.get_state()]
     for _ in range(STEPS):
-        mask = env.action_mask()
-        env.step(env.action_space.sample() if mask is None else env.rollout(num_steps=1)[4]["actions"][0])
+        env.rollout(num_steps=1)
         states.append(env.get_state())
     return [{name: values[0] for name, values in state.items()} for state in states]
 
@@ -81,8 +90,8 @@ def test_the_canvas_of_a_page_draws_what_pillow_draws(name):
         for state in states:
             expected = getattr(drawn, kind)(state)
         assert found.shape == expected.shape
-        apart = (np.abs(found - expected).max(axis=2) > APART).mean()
-        assert apart <= SHARE, f"{kind}, {theme}: {100 * apart:.2f} % of the pixels"
+        share, most = shares_apart(found, expected.astype(int))
+        assert share <= SHARE and most <= MOST, f"{kind}, {theme}: {100 * share:.2f} %, {100 * most:.0f} % of a block"
 
 
 @pytest.mark.parametrize("name", IDS)
