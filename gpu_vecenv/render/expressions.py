@@ -136,6 +136,7 @@ def json_of(value: Any) -> Json:
 
 
 def _operation(name: str, *operands: Operand) -> Number:
+    """Return the result of an operation."""
     return Number([name, *map(json_of, operands)])
 
 
@@ -217,6 +218,7 @@ def new_variable() -> Number:
 
 
 def _reduction(name: str, count: int, number: Callable[[Number], Operand]) -> Number:
+    """Return a reduction over a variable of its own."""
     variable = new_variable()
     return Number([name, variable.json[1], count, json_of(number(variable))])
 
