@@ -2,97 +2,122 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from gpu_vecenv.render.canvas import Canvas
+from gpu_vecenv.render.expressions import Ink, Number, Operand, choose, field, largest, most, smallest, sqrt, total
 from gpu_vecenv.render.frame import FOOTER, HEADER, Panel, Reading
-from gpu_vecenv.render.style import DEFAULT_STYLE, Colour, Palette, Style
+from gpu_vecenv.render.scene import OneOf, Pictures, Scene
+from gpu_vecenv.render.scene_renderer import SceneRenderer
 
 WIDTH, SIDE = 560, 520
 HEIGHT = HEADER + SIDE + FOOTER
 MIDDLE = (WIDTH / 2, HEADER + SIDE / 2)
 USUAL_REACH, FARTHEST = 1.2, 1000.0  # coordinate at the edge of the picture; places beyond the last one are not drawn
 ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+SAID = [*ALPHABET, "_"]
+"""What an agent said, by number; the last one is nothing."""
 
-State = Mapping[str, np.ndarray]
+Place = tuple[Operand, Operand]
 
 
 class Circle(NamedTuple):
-    """A circle: its place, radius and colour, a letter in its middle, and True for an outline alone."""
+    """A circle: place, radius and colour, True for an outline alone, the number of what is said above it, and its condition."""
 
-    place: np.ndarray
+    place: Place
     radius: float
-    colour: Colour
-    letter: str = ""
+    colour: Ink
     hollow: bool = False
+    said: Number | None = None
+    when: Number | None = None
 
 
-def letter_of(words: np.ndarray) -> str:
-    """Return the letter of what an agent said: of the largest number, or _ if it said nothing."""
-    return ALPHABET[int(np.argmax(words))] if np.any(words) else "_"
+class Circles(NamedTuple):
+    """Circles of one kind: their number, and each by its index."""
+
+    count: int
+    circle: Callable[[Operand], Circle]
 
 
-def distance(a: np.ndarray, b: np.ndarray) -> float:
-    """Distance of two points."""
-    return float(np.linalg.norm(np.asarray(a, float) - np.asarray(b, float)))
+def one(circle: Circle) -> Circles:
+    """Return a single circle as a kind of its own."""
+    return Circles(1, lambda i: circle)
 
 
-class ParticleRenderer:
+def agent(index: Operand) -> Place:
+    """Return the place of an agent."""
+    return field("agent_pos", index, 0), field("agent_pos", index, 1)
+
+
+def landmark(index: Operand) -> Place:
+    """Return the place of a landmark."""
+    return field("landmark_pos", index, 0), field("landmark_pos", index, 1)
+
+
+def letter_of(words: int, speaker: Operand) -> Number:
+    """Return the index in `SAID` of what an agent said: of the largest of its numbers, the first of equal ones."""
+    loudest = largest(words, lambda k: field("comm", speaker, k))
+    letter = smallest(words, lambda k: choose(field("comm", speaker, k).is_(loudest), k, words))
+    return choose(total(words, lambda k: abs(field("comm", speaker, k))) > 0, letter, len(ALPHABET))
+
+
+def distance(a: Place, b: Place) -> Number:
+    """Distance of two places."""
+    across, up = a[0] - b[0], a[1] - b[1]
+    return sqrt(across * across + up * up)
+
+
+class ParticleRenderer(SceneRenderer):
     """Pictures of one world. The picture shows places up to 1.2, or zooms out to the farthest one, as that of mpe2 does.
 
     A scenario is a subclass with `title`, `circles` and `readings`.
-
-    Args:
-        params: The environment's resolved parameters.
-        style: Colours and scale.
     """
 
     title = ""
 
-    def __init__(self, params: Mapping[str, Any], style: Style = DEFAULT_STYLE) -> None:
-        self.params = params
-        self._panel = Panel(self.title, int(params["max_cycles"]), WIDTH, HEIGHT, style)
-        self._empty = self._panel.empty()
-
-    def reset(self) -> None:
-        """Do nothing: no data are kept between frames."""
-
-    def circles(self, state: State, palette: Palette) -> list[Circle]:
+    def circles(self, params: Mapping[str, Any], palette: Any) -> list[Circles]:
         """Return what is drawn, the lowest first."""
         raise NotImplementedError
 
-    def readings(self, state: State) -> tuple[Reading, ...]:
+    def readings(self, params: Mapping[str, Any]) -> tuple[Reading, ...]:
         """Return at most two numbers or words below the picture."""
         raise NotImplementedError
 
-    def frame(self, state: State) -> np.ndarray:
-        """Draw a state.
+    def pictures(self, params: Mapping[str, Any]) -> Pictures:
+        """Return the picture, which depends on `max_cycles` and on numbers of agents and landmarks."""
+        panel = Panel(self.title, int(params["max_cycles"]), WIDTH, HEIGHT)
+        scene = panel.empty()
+        kinds = [kind for kind in self.circles(params, scene.palette) if kind.count]
+        reach: Operand = USUAL_REACH
+        for count, circle in kinds:
+            reach = most(reach, largest(count, lambda i, circle=circle: farthest(circle(i).place)) / 0.9)
+        scale = scene.now(1, lambda i: SIDE / 2 / reach)[0]
+        for count, circle in kinds:
+            with scene.each(count) as i:
+                draw_circle(scene, circle(i), scale)
+        panel.write(scene, self.readings(params))
+        return Pictures((scene,))
 
-        Args:
-            state: One world's state without a leading axis, with the names of the spec, and the scalar `t`.
 
-        Returns:
-            The picture, uint8 of shape (664, 560, 3) at scale 1.
-        """
-        canvas = self._empty.copy()
-        circles = [c for c in self.circles(state, canvas.palette) if np.abs(c.place).max() < FARTHEST]  # False for NaN
-        reach = max([USUAL_REACH, *(float(np.abs(circle.place).max()) / 0.9 for circle in circles)])
-        scale = SIDE / 2 / reach
-        for circle in circles:
-            self._draw(canvas, circle, scale)
-        self._panel.write(canvas, int(state["t"]), self.readings(state))
-        return canvas.to_array()
+def is_near(place: Place) -> Number:
+    """Return 1 if a place is one that is drawn; 0 for NaN."""
+    return (abs(place[0]) < FARTHEST) & (abs(place[1]) < FARTHEST)
 
-    def _draw(self, canvas: Canvas, circle: Circle, scale: float) -> None:
-        at = (MIDDLE[0] + scale * float(circle.place[0]), MIDDLE[1] - scale * float(circle.place[1]))
-        radius = max(2.0, scale * circle.radius)
-        if circle.hollow:
-            canvas.ring(at, radius, circle.colour, 3.0)
-        else:
-            canvas.disc(at, radius + 1.0, canvas.palette.page)
-            canvas.disc(at, radius, circle.colour)
-        if circle.letter:
-            canvas.text((at[0], at[1] - radius - 4.0), circle.letter, 18, anchor="ms")
+
+def farthest(place: Place) -> Number:
+    """Return the larger coordinate of a place without its sign; 0 if the place is not drawn."""
+    return choose(is_near(place), most(abs(place[0]), abs(place[1])), 0.0)
+
+
+def draw_circle(scene: Scene, circle: Circle, scale: Number) -> None:
+    """Draw a circle, `scale` pixels a unit, if it is near."""
+    shown = is_near(circle.place) if circle.when is None else is_near(circle.place) & circle.when
+    at = (MIDDLE[0] + scale * circle.place[0], MIDDLE[1] - scale * circle.place[1])
+    radius = most(2.0, scale * circle.radius)
+    if circle.hollow:
+        scene.ring(at, radius, circle.colour, 3.0, shown)
+    else:
+        scene.disc(at, radius + 1.0, scene.palette.page, shown)
+        scene.disc(at, radius, circle.colour, shown)
+    if circle.said is not None:
+        scene.text((at[0], at[1] - radius - 4.0), [OneOf(circle.said, SAID)], 18, anchor="ms", when=shown)

@@ -6,12 +6,11 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from gpu_vecenv.envs.pendulum.spec import MAX_SPEED
-from gpu_vecenv.render.canvas import Canvas
+from gpu_vecenv.render.expressions import blend, cos, field, floor, sin
 from gpu_vecenv.render.frame import Panel, Reading, draw_bar, draw_dashes, draw_turn
-from gpu_vecenv.render.style import DEFAULT_STYLE, Style, mix
+from gpu_vecenv.render.scene import Pictures, Scene, Written
+from gpu_vecenv.render.scene_renderer import SceneRenderer
 
 WIDTH, HEIGHT = 560, 600
 PIVOT = (WIDTH / 2, 316.0)
@@ -19,62 +18,43 @@ SCALE = 150.0  # pixels a metre
 SHORTEST, LONGEST = 60.0, 190.0  # limits of the drawn length of a rod
 
 
-class Renderer:
+class Renderer(SceneRenderer):
     """Pictures of one world: the rod, an arrow for its angular velocity, and the step.
 
     The dashes show the upright position, the goal. The arrow sweeps the angle that the rod would turn by in
     a quarter of a second.
-
-    Args:
-        params: The environment's resolved parameters. The renderer uses `l`, the rod's length in metres, and
-            `max_episode_steps`, 0 for no limit.
-        style: Colours and scale.
     """
 
-    def __init__(self, params: Mapping[str, Any], style: Style = DEFAULT_STYLE) -> None:
-        self._panel = Panel("Pendulum", int(params["max_episode_steps"]), WIDTH, HEIGHT, style)
-        self._reach = min(LONGEST, max(SHORTEST, float(params["l"]) * SCALE))
-        self._empty = self._draw_empty()
-
-    def reset(self) -> None:
-        """Do nothing: no data are kept between frames."""
-
-    def frame(self, state: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Draw a state.
-
-        Args:
-            state: One world's state without a leading axis: `state` of shape (2,): the angle from
-                upright in radians, positive counter-clockwise and not wrapped, and its velocity; and the
-                scalar `t`.
-
-        Returns:
-            The picture, uint8 of shape (600, 560, 3) at scale 1.
-        """
-        angle, speed = (float(v) for v in state["state"])
+    def pictures(self, params: Mapping[str, Any]) -> Pictures:
+        """Return the picture, which depends on `l`, the rod's length in metres, and `max_episode_steps`, 0 for no limit."""
+        panel = Panel("Pendulum", int(params["max_episode_steps"]), WIDTH, HEIGHT)
+        reach = min(LONGEST, max(SHORTEST, float(params["l"]) * SCALE))
+        angle, speed = field("state", 0), field("state", 1)
         heading = angle + math.pi / 2
-        tip = (PIVOT[0] + self._reach * math.cos(heading), PIVOT[1] - self._reach * math.sin(heading))
-        canvas = self._empty.copy()
-        draw_bar(canvas, PIVOT, tip, 14.0, canvas.palette.page)
-        draw_bar(canvas, PIVOT, tip, 12.0, canvas.palette.vermilion)
-        draw_turn(canvas, PIVOT, 0.6 * self._reach, heading, 0.25 * speed, canvas.palette.sky)
-        canvas.disc(PIVOT, 6.0, canvas.palette.ink)
-        from_top = math.degrees(math.remainder(angle, 2 * math.pi))
-        readings = (
-            Reading("angle", f"{from_top:+z.0f}\N{DEGREE SIGN}"),
-            Reading("speed", f"{speed:+.1f} rad/s", abs(speed) >= MAX_SPEED),
-        )
-        self._panel.write(canvas, int(state["t"]), readings)
-        return canvas.to_array()
+        tip = (PIVOT[0] + reach * cos(heading), PIVOT[1] - reach * sin(heading))
+        scene = panel.empty()
+        draw_goal(scene, reach)
+        draw_bar(scene, PIVOT, tip, 14.0, scene.palette.page)
+        draw_bar(scene, PIVOT, tip, 12.0, scene.palette.vermilion)
+        draw_turn(scene, PIVOT, 0.6 * reach, heading, 0.25 * speed, scene.palette.sky)
+        scene.disc(PIVOT, 6.0, scene.palette.ink)
+        turns = angle / (2 * math.pi)
+        from_top = 360 * (turns - floor(turns + 0.5))
+        panel.write(scene, (
+            Reading("angle", [Written(from_top, "+z.0f"), "\N{DEGREE SIGN}"]),
+            Reading("speed", [Written(speed, "+.1f"), " rad/s"], abs(speed) >= MAX_SPEED),
+        ))  # fmt: skip
+        return Pictures((scene,))
 
-    def _draw_empty(self) -> Canvas:
-        canvas = self._panel.empty()
-        x, y = PIVOT
-        canvas.ring(PIVOT, self._reach, canvas.palette.grid, 1.5)
-        for hour in range(12):
-            u, v = math.cos(hour * math.pi / 6), math.sin(hour * math.pi / 6)
-            inner, outer = self._reach - 5, self._reach + 5
-            canvas.line((x + inner * u, y + inner * v, x + outer * u, y + outer * v), canvas.palette.border, 2.0)
-        draw_dashes(canvas, (x, y), (x, y - self._reach), canvas.palette.green)
-        canvas.disc((x, y - self._reach), 16.0, mix(canvas.palette.green, canvas.palette.surface, 0.3))
-        canvas.ring((x, y - self._reach), 16.0, canvas.palette.green, 2.0)
-        return canvas
+
+def draw_goal(scene: Scene, reach: float) -> None:
+    """Draw a dial with the upright position."""
+    palette, (x, y) = scene.palette, PIVOT
+    scene.ring(PIVOT, reach, palette.grid, 1.5)
+    for hour in range(12):
+        u, v = math.cos(hour * math.pi / 6), math.sin(hour * math.pi / 6)
+        inner, outer = reach - 5, reach + 5
+        scene.line((x + inner * u, y + inner * v, x + outer * u, y + outer * v), palette.border, 2.0)
+    draw_dashes(scene, (x, y), (x, y - reach), palette.green)
+    scene.disc((x, y - reach), 16.0, blend(palette.green, palette.surface, 0.3))
+    scene.ring((x, y - reach), 16.0, palette.green, 2.0)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
-from gpu_vecenv.render.canvas import Canvas
+from gpu_vecenv.render.expressions import Ink, Number, Operand, blend, choose, field, pick
 from gpu_vecenv.render.frame import MARGIN, Panel, Reading
-from gpu_vecenv.render.style import DEFAULT_STYLE, Colour, Style, mix
+from gpu_vecenv.render.scene import Pictures, Scene, Words, Written
+from gpu_vecenv.render.scene_renderer import SceneRenderer
 
 WIDTH, HEIGHT = 720, 400
 LEFT, RIGHT = 168.0, WIDTH - MARGIN  # of the tiles
@@ -21,80 +20,70 @@ WITH_NUMBER = 24.0  # narrowest tile that shows its number
 FAINT = 0.3  # opacity of what is not observed or has no effect
 
 
-class Renderer:
+class Renderer(SceneRenderer):
     """Pictures of one world: a row of tiles for the cue and one for the action of the last step, a tile for each cue.
 
     The cue is bright while it is observed and faint later. An action is faint if it had no effect. A frame of the colour of
     marks is around the row of actions while the question is observed, and around the answer if it was right.
-
-    Args:
-        params: The environment's resolved parameters. The renderer uses `num_cues` and `delay`.
-        style: Colours and scale.
     """
 
-    def __init__(self, params: Mapping[str, Any], style: Style = DEFAULT_STYLE) -> None:
-        self._cues, self._delay = int(params["num_cues"]), int(params["delay"])
-        self._panel = Panel("Recall", self._delay + 1, WIDTH, HEIGHT, style)
-        room = min(WIDEST / (1 - GAP), (RIGHT - LEFT) / self._cues)
-        self._width, self._room = (1 - GAP) * room, room
-        self._empty = self._draw_empty()
+    def pictures(self, params: Mapping[str, Any]) -> Pictures:
+        """Return the picture, which depends on `num_cues` and `delay`."""
+        cues, delay = int(params["num_cues"]), int(params["delay"])
+        panel, tiles = Panel("Recall", delay + 1, WIDTH, HEIGHT), Tiles(cues)
+        cue, choice, time = field("cue"), field("choice"), field("t")
+        asked, answered = time.is_(delay), time > delay
+        right = answered & choice.is_(cue)
+        scene = panel.empty()
+        tiles.draw_empty(scene)
+        scene.text((MARGIN, ROWS["action"] + 36), "asked now", 20, scene.palette.mark, when=asked)
+        tiles.draw_frame(scene, 0, cues - 1, asked)
+        tiles.draw_frame(scene, choice, choice, right)
+        tiles.draw(scene, "cue", cue, choose(time.is_(0), 1.0, FAINT))
+        tiles.draw(scene, "action", choice, choose(answered, 1.0, FAINT), choice >= 0)
+        panel.write(scene, (Reading("cue", [Written(cue)]), Reading("answer", "")))
+        for words, when in (("-", ~answered), ("wrong", answered & ~right), ("right", right)):
+            panel.write_value(scene, 1, words, scene.palette.mark if words == "right" else scene.palette.ink, when)
+        return Pictures((scene,))
 
-    def reset(self) -> None:
-        """Do nothing: no data are kept between frames."""
 
-    def frame(self, state: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Draw a state.
+class Tiles:
+    """Rows of tiles, one for each cue; a tile that is wide enough has its number."""
 
-        Args:
-            state: One world's state without a leading axis: the scalars `cue`, `choice` (-1 before the first step) and `t`.
+    def __init__(self, cues: int) -> None:
+        self._cues, self._room = cues, min(WIDEST / (1 - GAP), (RIGHT - LEFT) / cues)
+        self._width = (1 - GAP) * self._room
 
-        Returns:
-            The picture, uint8 of shape (400, 720, 3) at scale 1.
-        """
-        cue, choice, t = (int(state[name]) for name in ("cue", "choice", "t"))
-        answered = t > self._delay
-        right = answered and choice == cue
-        canvas = self._empty.copy()
-        if t == self._delay:
-            canvas.text((MARGIN, ROWS["action"] + 36), "asked now", 20, canvas.palette.mark)
-            self._draw_frame(canvas, 0, self._cues - 1)
-        if right:
-            self._draw_frame(canvas, choice, choice)
-        self._draw_tile(canvas, "cue", cue, 1.0 if t == 0 else FAINT)
-        if choice >= 0:
-            self._draw_tile(canvas, "action", choice, 1.0 if answered else FAINT)
-        result = "-" if not answered else "right" if right else "wrong"
-        self._panel.write(canvas, t, (Reading("cue", str(cue)), Reading("answer", result, right)))
-        return canvas.to_array()
-
-    def _draw_empty(self) -> Canvas:
-        canvas = self._panel.empty()
+    def draw_empty(self, scene: Scene) -> None:
+        """Draw both rows without a choice."""
         for row, middle in ROWS.items():
-            canvas.text((MARGIN, middle), row, 24, canvas.palette.muted, "lm")
+            scene.text((MARGIN, middle), row, 24, scene.palette.muted, "lm")
             for index in range(self._cues):
-                canvas.rectangle(*self._edges(row, index), canvas.palette.grid, corner=CORNER)
-                self._write_number(canvas, row, index, canvas.palette.faded)
-        return canvas
+                scene.rectangle(*self._edges(row, index), scene.palette.grid, corner=CORNER)
+                self._write_number(scene, row, index, str(index), scene.palette.faded)
 
-    def _edges(self, row: str, index: int) -> tuple[float, float, float, float]:
-        """Return the left, top, right and bottom edge of a tile, in pixels."""
-        left, middle = LEFT + self._room * index, ROWS[row]
-        return left, middle - TALL / 2, left + self._width, middle + TALL / 2
-
-    def _draw_frame(self, canvas: Canvas, first: int, last: int) -> None:
+    def draw_frame(self, scene: Scene, first: Operand, last: Operand, when: Number) -> None:
         """Draw lines around the actions from `first` to `last`."""
         left, top, *_ = self._edges("action", first)
         *_, right, bottom = self._edges("action", last)
         left, top, right, bottom = left - 8, top - 8, right + 8, bottom + 8
-        canvas.line((left, top, right, top, right, bottom, left, bottom, left, top), canvas.palette.mark, 4.0)
+        scene.line((left, top, right, top, right, bottom, left, bottom, left, top), scene.palette.mark, 4.0, when)
 
-    def _draw_tile(self, canvas: Canvas, row: str, index: int, opacity: float) -> None:
-        accents = (canvas.palette.sky, canvas.palette.vermilion, canvas.palette.green)
-        colour = mix(accents[index % len(accents)], canvas.palette.surface, opacity)
-        canvas.rectangle(*self._edges(row, index), colour, corner=CORNER)
-        self._write_number(canvas, row, index, canvas.palette.ink)
+    def draw(self, scene: Scene, row: str, index: Number, opacity: Operand, when: Number | None = None) -> None:
+        """Draw the tile with a number in its colour."""
+        palette = scene.palette
+        colour = blend(pick((palette.sky, palette.vermilion, palette.green), index % 3), palette.surface, opacity)
+        scene.rectangle(*self._edges(row, index), colour, corner=CORNER, when=when)
+        self._write_number(scene, row, index, [Written(index)], palette.ink, when)
 
-    def _write_number(self, canvas: Canvas, row: str, index: int, colour: Colour) -> None:
+    def _edges(self, row: str, index: Operand) -> tuple[Operand, float, Operand, float]:
+        """Return the left, top, right and bottom edge of a tile, in pixels."""
+        left, middle = LEFT + self._room * index, ROWS[row]
+        return left, middle - TALL / 2, left + self._width, middle + TALL / 2
+
+    def _write_number(
+        self, scene: Scene, row: str, index: Operand, words: Words, colour: Ink, when: Number | None = None
+    ) -> None:
         left, top, right, bottom = self._edges(row, index)
-        if right - left >= WITH_NUMBER:
-            canvas.text(((left + right) / 2, (top + bottom) / 2), str(index), min(34.0, 0.4 * (right - left)), colour, "mm")
+        if self._width >= WITH_NUMBER:
+            scene.text(((left + right) / 2, (top + bottom) / 2), words, min(34.0, 0.4 * self._width), colour, "mm", when)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
-import numpy as np
-
-from gpu_vecenv.render.canvas import Canvas, Point
-from gpu_vecenv.render.frame import draw_status
-from gpu_vecenv.render.legend import Entry
-from gpu_vecenv.render.style import DEFAULT_STYLE, Colour, Style
+from gpu_vecenv.render.expressions import Ink, Number, Operand, Table, field, least, log, most, total
+from gpu_vecenv.render.frame import make_status, write_status
+from gpu_vecenv.render.scene import At, Glyph, OneOf, Pictures, Remembered, Scene, Words, Written
+from gpu_vecenv.render.scene_renderer import SceneRenderer
 
 HEIGHT = 688
 ARENA = HEIGHT  # the tiles fill a square
@@ -35,201 +33,116 @@ COST = 0.55 / 2.6  # of mitigation in the first period, by carbon intensity; REA
 HOTTEST = 5.0  # kelvins, the top of the climate's curve unless it is hotter
 
 
-class Year(NamedTuple):
-    """Numbers that the curves show, of one period."""
-
-    emissions: np.ndarray
-    """Gt a year, (27,)."""
-    consumption: np.ndarray
-    """10^12 USD a year, (27,)."""
-    tariffs: np.ndarray
-    """Mean tariff of a region on imports, which holds from the next year on, (27,)."""
-    temperature: float
-    """Kelvins since 1750."""
-
-
-class Renderer:
+class Renderer(SceneRenderer):
     """Pictures of one world: a tile for each region, one for the climate, and totals at the right.
 
     A tile has the curves of emissions and consumption over the years, on one logarithmic scale from 0.01 to 100 for all regions,
     and above them the present values. Below, columns are the mean tariff on imports over the years, and a bar is the mitigation
     rate. With negotiation, a mark above the bar is the rate that the region agreed to. Curves are kept between frames and cleared
     when an episode starts.
-
-    Args:
-        params: The environment's resolved parameters. The renderer uses `num_discrete_action_levels` and `negotiation_on`.
-        style: Colours and scale.
     """
 
-    def __init__(self, params: Mapping[str, Any], style: Style = DEFAULT_STYLE) -> None:
-        self._style = style
-        self._levels = int(params["num_discrete_action_levels"])
-        self._negotiates = bool(params["negotiation_on"])
-        self._empty_arena, self._empty_panel = self._draw_empty_arena(), self._draw_empty_panel()
-        self.reset()
+    def pictures(self, params: Mapping[str, Any]) -> Pictures:
+        """Return the pictures, which depend on `num_discrete_action_levels` and `negotiation_on`."""
+        economy = Economy(int(params["num_discrete_action_levels"]), bool(params["negotiation_on"]))
+        status = make_status(ARENA, ["year ", Written(YEAR)])
+        emissions = total(REGIONS, economy.emissions)
+        write_status(status, [Written(emissions, ".0f"), " Gt/year   ", Written(TEMPERATURE, "+.2f"), " K"])
+        arena = economy.draw_arena()
+        return Pictures((arena, economy.draw_panel()), (status, arena), economy.legend)
 
-    def reset(self) -> None:
-        """Forget the curves."""
-        self._years: dict[int, Year] = {}
-        self._time = -1
-        self._episode: int | None = None
 
-    def frame(self, state: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Draw a state.
+PERIOD, TEMPERATURE = field("period"), field("temperature", 0)
+YEAR = FIRST_YEAR + YEARS * PERIOD  # at the end of the last period
 
-        Args:
-            state: One world's state without a leading axis. An optional `episode` distinguishes episodes.
 
-        Returns:
-            The picture, uint8 of shape (688, 960, 3) at scale 1.
-        """
-        arena = self._next_arena(state)
-        return np.concatenate([arena.to_array(), self._draw_panel(state).to_array()], axis=1)
+class Economy:
+    """Numbers of the regions in the last period."""
 
-    def scene(self, state: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Draw a state without the panel, with one line of text above: a part of a picture that has one `legend`.
-
-        Args:
-            state: As in `frame`.
-
-        Returns:
-            The picture, uint8 of shape (736, 688, 3) at scale 1.
-        """
-        arena = self._next_arena(state)
-        latest = self._years[max(self._years)]
-        words = f"{latest.emissions.sum():.0f} Gt/year   {latest.temperature:+.2f} K"
-        return np.concatenate([draw_status(ARENA, f"year {year_of(state)}", words, self._style), arena.to_array()])
+    def __init__(self, levels: int, negotiates: bool) -> None:
+        self._levels, self._negotiates = levels, negotiates
+        # The intensity of a period follows from the cost of mitigation in it.
+        self._cost = Table([COST * 0.999 ** (period - 1) for period in range(PERIODS + 1)])[PERIOD]
 
     @property
-    def legend(self) -> tuple[Entry, ...]:
-        """Names of the shapes in `scene`."""
+    def legend(self) -> tuple[Glyph, ...]:
+        """Names of the shapes in the tiles."""
+        agreed = Glyph("agreed mitigation", lambda scene, at: draw_agreed(scene, (at[0], at[1] + 4)))
+        return (*LEGEND, agreed) if self._negotiates else LEGEND
 
-        def curve(colour_of: str) -> Any:
-            return lambda canvas, at: canvas.line(
-                [(at[0] - 11, at[1] + 5), (at[0], at[1] - 4), (at[0] + 11, at[1])], getattr(canvas.palette, colour_of), 3.0
-            )
+    def emissions(self, region: Operand) -> Number:
+        """Emissions of a region, Gt a year."""
+        emitted = 1 - field("mitigation", region) / self._levels
+        return field("mitigation_cost", region) / self._cost * emitted * field("production", region)
 
-        entries = [Entry("emissions, Gt/year", curve("vermilion")), Entry("consumption, trillion USD/year", curve("green"))]
-        entries += [Entry("mean tariff, to 100 %", draw_columns_glyph), Entry("mitigation, to 100 %", draw_bar_glyph)]
-        return (*entries, Entry("agreed mitigation", draw_agreed_glyph)) if self._negotiates else tuple(entries)
-
-    def _next_arena(self, state: Mapping[str, np.ndarray]) -> Canvas:
-        time, episode = int(state["t"]), int(state["episode"]) if "episode" in state else None
-        if time < self._time or episode != self._episode:
-            self.reset()
-        self._time, self._episode = time, episode
-        self._years[int(state["period"])] = year_in(state, self._levels)
-        return self._draw_arena(state)
+    def tariffs(self, region: Operand) -> Number:
+        """Mean tariff of a region on imports, which holds from the next year on."""
+        return total(REGIONS, lambda other: field("tariffs", region, other)) / ((REGIONS - 1) * self._levels)
 
     # The tiles
 
-    def _draw_empty_arena(self) -> Canvas:
-        canvas = Canvas(ARENA, ARENA, style=self._style)
+    def draw_arena(self) -> Scene:
+        """Draw a tile for each region and that of the climate."""
+        scene = draw_empty_arena()
+        emissions, tariffs = scene.now(REGIONS, self.emissions), scene.now(REGIONS, self.tariffs)
+        consumption = scene.now(REGIONS, lambda region: field("consumption", region))
         for region in range(REGIONS):
-            left, top, right, bottom = tile(region)
-            canvas.rectangle(left, top, right, bottom, canvas.palette.surface, corner=6)
-            canvas.text((left + 8, top + 21), str(region + 1), 15, canvas.palette.muted)
-            box = chart(region)
-            for tick in TICKS:
-                at = box[3] - share_of_scale(tick) * (box[3] - box[1])
-                canvas.line((box[0], at, box[2], at), canvas.palette.grid)
-                canvas.text((box[0] - 4, at), f"{tick:g}", 9, canvas.palette.muted, "rm")
-        left, top, right, bottom = climate_tile()
-        canvas.rectangle(left, top, right, bottom, canvas.palette.surface, corner=6)
-        canvas.text((left + 10, top + 21), "warming since 1750, K", 15, canvas.palette.muted)
-        return canvas
+            self._draw_tile(scene, region, emissions, consumption, tariffs)
+        draw_climate(scene)
+        return scene
 
-    def _draw_arena(self, state: Mapping[str, np.ndarray]) -> Canvas:
-        canvas = self._empty_arena.copy()
-        mitigation = np.asarray(state["mitigation"], float) / self._levels
-        agreed = np.asarray(state["minimum_mitigation"], float) / self._levels
-        for region in range(REGIONS):
-            self._draw_curves(canvas, region)
-            self._draw_tariffs(canvas, region)
-            left, _, right, _ = chart(region)
-            bottom = tile(region)[3] - 7
-            draw_bar(canvas, (left, bottom - BAR, right, bottom), float(mitigation[region]))
-            if self._negotiates:
-                draw_agreed(canvas, (left + agreed[region] * (right - left), bottom - BAR - 1))
-        self._draw_climate(canvas)
-        return canvas
-
-    def _draw_curves(self, canvas: Canvas, region: int) -> None:
-        """Draw emissions and consumption of a region, and their present values; nothing before the first period."""
-        palette, (left, top, right, _) = canvas.palette, tile(region)
-        years = {period: year for period, year in self._years.items() if period > 0}
-        if not years:
-            return
-        emissions = [float(year.emissions[region]) for year in years.values()]
-        consumption = [float(year.consumption[region]) for year in years.values()]
+    def _draw_tile(
+        self, scene: Scene, region: int, emissions: Remembered, consumption: Remembered, tariffs: Remembered
+    ) -> None:
+        palette, (left, top, right, bottom), box = scene.palette, tile(region), chart(region)
+        begun, share = PERIOD > 0, PERIOD / PERIODS
         for values, colour, edge in ((emissions, palette.vermilion, 0.58), (consumption, palette.green, 1.0)):
-            draw_curve(canvas, chart(region), list(years), [share_of_scale(value) for value in values], colour)
-            canvas.text((left + 8 + edge * (right - left - 16), top + 21), two_digits(values[-1]), 14, colour, "rs")
-
-    def _draw_tariffs(self, canvas: Canvas, region: int) -> None:
-        """Draw a column for the tariff of each year, on a ground that is as high as a tariff of 100 %."""
-        left, _, right, _ = chart(region)
-        ground = tile(region)[3] - 24
-        canvas.rectangle(left, ground - STRIP, right, ground, canvas.palette.grid)
-        width = (right - left) / PERIODS
-        for period, year in self._years.items():
-            if period > 0 and year.tariffs[region] > 0:
-                at, height = left + (period - 1) * width, min(1.0, float(year.tariffs[region])) * STRIP
-                canvas.rectangle(at, ground - height, at + width, ground, canvas.palette.sky)
-
-    def _draw_climate(self, canvas: Canvas) -> None:
-        palette = self._style.palette
-        left, top, right, bottom = climate_tile()
-        temperatures = [year.temperature for year in self._years.values()]
-        hottest = max(HOTTEST, *temperatures)
-        box = (left + 34, top + CHART_TOP, right - 10, bottom - 24)
-        for kelvins in range(0, int(hottest) + 1, 1 if hottest < 8 else 5):
-            at = box[3] - kelvins / hottest * (box[3] - box[1])
-            canvas.line((box[0], at, box[2], at), palette.grid)
-            canvas.text((box[0] - 8, at), str(kelvins), 12, palette.muted, "rm")
-        draw_curve(canvas, box, list(self._years), [kelvins / hottest for kelvins in temperatures], palette.mark, 3.0)
-        canvas.text((right - 10, top + 21), f"{temperatures[-1]:+.2f} K", 16, palette.ink, "rs")
-        canvas.text((box[0], bottom - 8), str(FIRST_YEAR), 12, palette.muted)
-        canvas.text((box[2], bottom - 8), str(FIRST_YEAR + PERIODS * YEARS), 12, palette.muted, "rs")
+            value = values[region]
+            scene.curve(box, share, share_of_scale(value), colour, 1.0, dot=2.8, when=begun)
+            write_two_digits(scene, (left + 8 + edge * (right - left - 16), top + 21), value, 14, colour, begun)
+        ground, taxes = bottom - 24, tariffs[region]
+        scene.rectangle(box[0], ground - STRIP, box[2], ground, palette.grid)
+        strip = (box[0], ground - STRIP, box[2], ground)
+        scene.columns(strip, (PERIOD - 1) / PERIODS, 1 / PERIODS, taxes, palette.sky, begun & (taxes > 0))
+        low = bottom - 7
+        draw_bar(scene, (box[0], low - BAR, box[2], low), field("mitigation", region) / self._levels)
+        if self._negotiates:
+            agreed = field("minimum_mitigation", region) / self._levels
+            draw_agreed(scene, (box[0] + agreed * (box[2] - box[0]), low - BAR - 1))
 
     # The panel
 
-    def _draw_empty_panel(self) -> Canvas:
-        canvas = Canvas(PANEL, HEIGHT, style=self._style)
-        canvas.text((LEFT, 52), "RICE-N", 34)
-        canvas.text((LEFT, 124), "year", 16, canvas.palette.muted)
-        for row, entry in enumerate(self.legend):
-            at, (word, _, unit) = 180 + 40 * row, entry.word.partition(", ")
-            entry.draw(canvas, (LEFT + 14, at))
-            canvas.text((LEFT + 44, at + 2), word, 18)
-            canvas.text((LEFT + 44, at + 17), unit, 12, canvas.palette.muted)
-        canvas.text((LEFT, 410), "world", 16, canvas.palette.muted)
-        for row, (name, unit) in enumerate(TOTALS):
-            canvas.text((LEFT, 446 + 52 * row), name, 17)
-            canvas.text((LEFT, 464 + 52 * row), unit, 12, canvas.palette.muted)
-        return canvas
-
-    def _draw_panel(self, state: Mapping[str, np.ndarray]) -> Canvas:
-        canvas, palette = self._empty_panel.copy(), self._style.palette
-        period = int(state["period"])
-        canvas.text((RIGHT, 124), str(year_of(state)), 26, anchor="rs")
-        canvas.rectangle(LEFT, 138, RIGHT, 144, palette.grid, corner=3)
-        canvas.rectangle(LEFT, 138, LEFT + period / PERIODS * (RIGHT - LEFT), 144, palette.ink, corner=3)
-        latest = self._years[max(self._years)]
-        mitigation = float(np.asarray(state["mitigation"], float).mean()) / self._levels
-        values = (
-            f"{latest.temperature:.2f}",
-            f"{latest.emissions.sum():,.1f}",
-            f"{float(np.asarray(state['gross_output'], float).sum()):,.0f}",
-            f"{latest.consumption.sum():,.1f}",
-            f"{100 * mitigation:.0f} %",
+    def draw_panel(self) -> Scene:
+        """Draw title, year, legend and totals."""
+        scene = Scene(PANEL, HEIGHT)
+        palette = scene.palette
+        scene.text((LEFT, 52), "RICE-N", 34)
+        scene.text((LEFT, 124), "year", 16, palette.muted)
+        scene.text((RIGHT, 124), [Written(YEAR)], 26, anchor="rs")
+        scene.rectangle(LEFT, 138, RIGHT, 144, palette.grid, corner=3)
+        scene.rectangle(LEFT, 138, LEFT + PERIOD / PERIODS * (RIGHT - LEFT), 144, palette.ink, corner=3)
+        for row, glyph in enumerate(self.legend):
+            at, (word, _, unit) = 180 + 40 * row, glyph.word.partition(", ")
+            glyph.draw(scene, (LEFT + 14, at))
+            scene.text((LEFT + 44, at + 2), word, 18)
+            scene.text((LEFT + 44, at + 17), unit, 12, palette.muted)
+        scene.text((LEFT, 410), "world", 16, palette.muted)
+        emissions, output, consumption, mitigation = (
+            total(REGIONS, number) for number in (self.emissions, of("gross_output"), of("consumption"), of("mitigation"))
         )
-        for row, value in enumerate(values):
-            canvas.text((RIGHT, 450 + 52 * row), value, 22, anchor="rs")
+        percent = Written(100 * mitigation / (REGIONS * self._levels), ".0f")
+        values: tuple[Words, ...] = ([Written(TEMPERATURE, ".2f")], [Written(emissions, ",.1f")], [Written(output, ",.0f")],
+                  [Written(consumption, ",.1f")], [percent, " %"])  # fmt: skip
+        for row, ((name, unit), words) in enumerate(zip(TOTALS, values, strict=True)):
+            scene.text((LEFT, 446 + 52 * row), name, 17)
+            scene.text((LEFT, 464 + 52 * row), unit, 12, palette.muted)
+            scene.text((RIGHT, 450 + 52 * row), words, 22, anchor="rs")
         if self._negotiates:
-            stage = ("period", "proposals", "decisions")[int(state["t"]) % 3] if self._time else "start"
-            canvas.text((RIGHT, 410), stage, 16, palette.muted, "rs")
-        return canvas
+            time = field("t")
+            stages = [OneOf(time % 3, ("period", "proposals", "decisions"))]
+            scene.text((RIGHT, 410), "start", 16, palette.muted, "rs", time.is_(0))
+            scene.text((RIGHT, 410), stages, 16, palette.muted, "rs", time > 0)
+        return scene
 
 
 TOTALS = (
@@ -242,18 +155,44 @@ TOTALS = (
 """Names and units of the numbers of the world in the panel."""
 
 
-def year_of(state: Mapping[str, np.ndarray]) -> int:
-    """Year at the end of the last period."""
-    return FIRST_YEAR + YEARS * int(state["period"])
+def of(name: str) -> Any:
+    """Return a function from a region to its number of a field."""
+    return lambda region: field(name, region)
 
 
-def year_in(state: Mapping[str, np.ndarray], levels: int) -> Year:
-    """Numbers of the last period. The intensity of that period follows from the cost of mitigation in it."""
-    intensity = np.asarray(state["mitigation_cost"], float) / (COST * 0.999 ** (int(state["period"]) - 1))
-    emitted = 1 - np.asarray(state["mitigation"], float) / levels
-    emissions = intensity * emitted * np.asarray(state["production"], float)
-    tariffs = np.asarray(state["tariffs"], float).sum(1) / ((REGIONS - 1) * levels)
-    return Year(emissions, np.asarray(state["consumption"], float), tariffs, float(np.asarray(state["temperature"])[0]))
+def draw_empty_arena() -> Scene:
+    """Draw tiles without curves."""
+    scene = Scene(ARENA, ARENA)
+    palette = scene.palette
+    for region in range(REGIONS):
+        left, top, right, bottom = tile(region)
+        scene.rectangle(left, top, right, bottom, palette.surface, corner=6)
+        scene.text((left + 8, top + 21), str(region + 1), 15, palette.muted)
+        box = chart(region)
+        for tick in TICKS:
+            at = box[3] - math.log(tick / LOWEST) / math.log(HIGHEST / LOWEST) * (box[3] - box[1])
+            scene.line((box[0], at, box[2], at), palette.grid)
+            scene.text((box[0] - 4, at), f"{tick:g}", 9, palette.muted, "rm")
+    left, top, right, bottom = climate_tile()
+    scene.rectangle(left, top, right, bottom, palette.surface, corner=6)
+    scene.text((left + 10, top + 21), "warming since 1750, K", 15, palette.muted)
+    return scene
+
+
+def draw_climate(scene: Scene) -> None:
+    """Draw the temperature over the years. Lines are a kelvin apart, or five if it was hot."""
+    palette, (left, top, right, bottom) = scene.palette, climate_tile()
+    box = (left + 34, top + CHART_TOP, right - 10, bottom - 24)
+    hottest = most(HOTTEST, scene.highest(1, lambda i: TEMPERATURE)[0])
+    for stride, hot in ((1, hottest < 8), (5, hottest >= 8)):
+        for kelvins in range(0, 8 * stride * stride, stride):
+            at, shown = box[3] - kelvins / hottest * (box[3] - box[1]), hot & (hottest >= kelvins)
+            scene.line((box[0], at, box[2], at), palette.grid, when=shown)
+            scene.text((box[0] - 8, at), str(kelvins), 12, palette.muted, "rm", shown)
+    scene.curve(box, PERIOD / PERIODS, TEMPERATURE, palette.mark, floor=HOTTEST, width=3.0, dot=4.2)
+    scene.text((right - 10, top + 21), [Written(TEMPERATURE, "+.2f"), " K"], 16, anchor="rs")
+    scene.text((box[0], bottom - 8), str(FIRST_YEAR), 12, palette.muted)
+    scene.text((box[2], bottom - 8), str(FIRST_YEAR + PERIODS * YEARS), 12, palette.muted, "rs")
 
 
 def tile(region: int) -> tuple[float, float, float, float]:
@@ -275,58 +214,53 @@ def chart(region: int) -> tuple[float, float, float, float]:
     return left + SCALE_LEFT, top + CHART_TOP, right - 8, bottom - CHART_BOTTOM
 
 
-def two_digits(value: float) -> str:
-    """A value as text, with two digits from 1 on and two decimals below."""
-    return f"{value:.{2 if value < 1 else 1 if value < 10 else 0}f}"
+def two_digits(value: Number) -> tuple[tuple[Written, Number], ...]:
+    """A value as text, with two digits from 1 on and two decimals below, and the condition of each text."""
+    whole, part = value >= 10, value < 1
+    return (Written(value, ".0f"), whole), (Written(value, ".1f"), ~whole & ~part), (Written(value, ".2f"), part)
 
 
-def share_of_scale(value: float) -> float:
+def write_two_digits(scene: Scene, at: At, value: Number, size: float, colour: Ink, when: Number) -> None:
+    """Write a value, with its right end at a place."""
+    for written, condition in two_digits(value):
+        scene.text(at, [written], size, colour, "rs", when & condition)
+
+
+def share_of_scale(value: Operand) -> Number:
     """Height of a value on the logarithmic scale of the curves, from 0 to 1."""
-    return math.log(min(max(value, LOWEST), HIGHEST) / LOWEST) / math.log(HIGHEST / LOWEST)
+    return log(least(most(value, LOWEST), HIGHEST) / LOWEST) / math.log(HIGHEST / LOWEST)
 
 
-def draw_curve(
-    canvas: Canvas, box: tuple[float, ...], periods: Sequence[int], shares: Sequence[float], colour: Colour, width: float = 2.0
-) -> None:
-    """Draw shares of the height of a box over the periods; no line before the second one."""
-    left, top, right, bottom = box
-    points = [
-        (left + period / PERIODS * (right - left), bottom - share * (bottom - top))
-        for period, share in zip(periods, shares, strict=True)
-    ]
-    if len(points) > 1:
-        canvas.line(points, colour, width)
-    canvas.disc(points[-1], 1.4 * width, colour)
-
-
-def draw_agreed(canvas: Canvas, tip: Point) -> None:
+def draw_agreed(scene: Scene, tip: At) -> None:
     """Draw a small triangle that points down at `tip`."""
     x, y = tip
-    canvas.polygon([(x, y), (x - 4, y - 7), (x + 4, y - 7)], canvas.palette.ink)
+    scene.polygon([(x, y), (x - 4, y - 7), (x + 4, y - 7)], scene.palette.ink)
 
 
-def draw_bar(canvas: Canvas, box: tuple[float, float, float, float], share: float) -> None:
+def draw_bar(scene: Scene, box: tuple[Operand, Operand, Operand, Operand], share: Operand) -> None:
     """Draw a bar that is filled from the left to a share of its width, at most 1."""
     left, top, right, bottom = box
-    canvas.rectangle(*box, canvas.palette.grid)
-    if share > 0:
-        canvas.rectangle(left, top, left + min(1.0, share) * (right - left), bottom, canvas.palette.ink)
+    scene.rectangle(*box, scene.palette.grid)
+    scene.rectangle(left, top, left + least(1.0, share) * (right - left), bottom, scene.palette.ink)
 
 
-def draw_bar_glyph(canvas: Canvas, at: Point) -> None:
-    """Draw a bar of which a part is filled."""
-    x, y = at
-    draw_bar(canvas, (x - 12, y - 3, x + 12, y + 3), 0.6)
+def draw_curve_glyph(scene: Scene, at: At, colour: Ink) -> None:
+    """Draw a piece of a curve."""
+    scene.line([(at[0] - 11, at[1] + 5), (at[0], at[1] - 4), (at[0] + 11, at[1])], colour, 3.0)
 
 
-def draw_columns_glyph(canvas: Canvas, at: Point) -> None:
+def draw_columns_glyph(scene: Scene, at: At) -> None:
     """Draw columns of several heights."""
     x, y = at
-    canvas.rectangle(x - 12, y - 8, x + 12, y + 8, canvas.palette.grid)
+    scene.rectangle(x - 12, y - 8, x + 12, y + 8, scene.palette.grid)
     for k, height in enumerate((7, 11, 5, 9)):
-        canvas.rectangle(x - 12 + 6 * k, y + 8 - height, x - 6 + 6 * k, y + 8, canvas.palette.sky)
+        scene.rectangle(x - 12 + 6 * k, y + 8 - height, x - 6 + 6 * k, y + 8, scene.palette.sky)
 
 
-def draw_agreed_glyph(canvas: Canvas, at: Point) -> None:
-    """Draw the mark of an agreed rate."""
-    draw_agreed(canvas, (at[0], at[1] + 4))
+LEGEND = (
+    Glyph("emissions, Gt/year", lambda scene, at: draw_curve_glyph(scene, at, scene.palette.vermilion)),
+    Glyph("consumption, trillion USD/year", lambda scene, at: draw_curve_glyph(scene, at, scene.palette.green)),
+    Glyph("mean tariff, to 100 %", draw_columns_glyph),
+    Glyph("mitigation, to 100 %", lambda scene, at: draw_bar(scene, (at[0] - 12, at[1] - 3, at[0] + 12, at[1] + 3), 0.6)),
+)
+"""Names of the shapes in the tiles, without the mark of negotiation."""

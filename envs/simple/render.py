@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from gpu_vecenv.envs.mpe.scene import Circle, ParticleRenderer, State, distance
+from collections.abc import Mapping
+from typing import Any
+
+from gpu_vecenv.envs.mpe.scene import Circle, Circles, ParticleRenderer, agent, distance, landmark, one
 from gpu_vecenv.render.frame import Reading
-from gpu_vecenv.render.style import Palette
+from gpu_vecenv.render.scene import Written
 
 
 class Renderer(ParticleRenderer):
@@ -12,10 +15,10 @@ class Renderer(ParticleRenderer):
 
     title = "Simple"
 
-    def circles(self, state: State, palette: Palette) -> list[Circle]:
+    def circles(self, params: Mapping[str, Any], palette: Any) -> list[Circles]:
         """Return the landmark and the agent."""
-        return [Circle(state["landmark_pos"][0], 0.05, palette.vermilion), Circle(state["agent_pos"][0], 0.05, palette.sky)]
+        return [one(Circle(landmark(0), 0.05, palette.vermilion)), one(Circle(agent(0), 0.05, palette.sky))]
 
-    def readings(self, state: State) -> tuple[Reading, ...]:
+    def readings(self, params: Mapping[str, Any]) -> tuple[Reading, ...]:
         """Return the distance of both."""
-        return (Reading("distance", f"{distance(state['agent_pos'][0], state['landmark_pos'][0]):.2f}"),)
+        return (Reading("distance", [Written(distance(agent(0), landmark(0)), ".2f")]),)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from gpu_vecenv.envs.mpe.scene import Circle, ParticleRenderer, State, distance
+from collections.abc import Mapping
+from typing import Any
+
+from gpu_vecenv.envs.mpe.scene import Circle, Circles, ParticleRenderer, agent, distance, landmark, one
+from gpu_vecenv.render.expressions import choose, field, smallest
 from gpu_vecenv.render.frame import Reading
-from gpu_vecenv.render.style import Palette
+from gpu_vecenv.render.scene import Written
 
 
 class Renderer(ParticleRenderer):
@@ -12,16 +16,18 @@ class Renderer(ParticleRenderer):
 
     title = "Simple Adversary"
 
-    def circles(self, state: State, palette: Palette) -> list[Circle]:
+    def circles(self, params: Mapping[str, Any], palette: Any) -> list[Circles]:
         """Return agents, then landmarks, which stay visible below them."""
-        adversary, *good = state["agent_pos"]
-        shown = [Circle(adversary, 0.15, palette.vermilion), *(Circle(place, 0.15, palette.sky) for place in good)]
-        goal = int(state["goal"])
-        return shown + [
-            Circle(place, 0.08, palette.green if k == goal else palette.border) for k, place in enumerate(state["landmark_pos"])
+        goal, number = field("goal"), int(params["num_landmarks"])
+        return [
+            one(Circle(agent(0), 0.15, palette.vermilion)),
+            Circles(number, lambda i: Circle(agent(1 + i), 0.15, palette.sky)),
+            Circles(number, lambda i: Circle(landmark(i), 0.08, choose(goal.is_(i), palette.green, palette.border))),
         ]
 
-    def readings(self, state: State) -> tuple[Reading, ...]:
+    def readings(self, params: Mapping[str, Any]) -> tuple[Reading, ...]:
         """Return the distances from the target: of the adversary, and of the nearest good agent."""
-        adversary, *good = (distance(place, state["landmark_pos"][int(state["goal"])]) for place in state["agent_pos"])
-        return Reading("adversary", f"{adversary:.2f}"), Reading("nearest agent", f"{min(good):.2f}")
+        target = landmark(field("goal"))
+        nearest = smallest(int(params["num_landmarks"]), lambda i: distance(agent(1 + i), target))
+        far = Written(distance(agent(0), target), ".2f")
+        return Reading("adversary", [far]), Reading("nearest agent", [Written(nearest, ".2f")])

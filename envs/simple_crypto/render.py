@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Mapping
+from typing import Any
 
-from gpu_vecenv.envs.mpe.scene import ALPHABET, Circle, ParticleRenderer, State, letter_of
+from gpu_vecenv.envs.mpe.scene import ALPHABET, Circle, Circles, ParticleRenderer, letter_of, one
+from gpu_vecenv.envs.simple_crypto.spec import WORDS
+from gpu_vecenv.render.expressions import field
 from gpu_vecenv.render.frame import Reading
-from gpu_vecenv.render.style import Palette
+from gpu_vecenv.render.scene import OneOf
 
-PLACES = np.array([[-0.7, 0.0], [0.0, 0.0], [0.7, 0.0]])  # of Eve, Bob and Alice, who have none
+PLACES = ((-0.7, 0.0), (0.0, 0.0), (0.7, 0.0))  # of Eve, Bob and Alice, who have none
 
 
 class Renderer(ParticleRenderer):
@@ -19,15 +22,15 @@ class Renderer(ParticleRenderer):
 
     title = "Simple Crypto"
 
-    def circles(self, state: State, palette: Palette) -> list[Circle]:
+    def circles(self, params: Mapping[str, Any], palette: Any) -> list[Circles]:
         """Return the three agents, and rings."""
-        shown, message = [], ALPHABET[int(state["goal"])]
-        for place, said, colour in zip(PLACES, state["comm"], (palette.vermilion, palette.sky, palette.green), strict=True):
-            shown.append(Circle(place, 0.2, colour, letter_of(said)))
-            if letter_of(said) == message:
-                shown.append(Circle(place, 0.25, palette.mark, hollow=True))
+        shown = []
+        for k, (place, colour) in enumerate(zip(PLACES, (palette.vermilion, palette.sky, palette.green), strict=True)):
+            said = letter_of(WORDS, k)
+            shown.append(one(Circle(place, 0.2, colour, said=said)))
+            shown.append(one(Circle(place, 0.25, palette.mark, hollow=True, when=said.is_(field("goal")))))
         return shown
 
-    def readings(self, state: State) -> tuple[Reading, ...]:
+    def readings(self, params: Mapping[str, Any]) -> tuple[Reading, ...]:
         """Return the message and the key."""
-        return Reading("message", ALPHABET[int(state["goal"])]), Reading("key", ALPHABET[int(state["key"])])
+        return tuple(Reading(name, [OneOf(field(of), ALPHABET)]) for name, of in (("message", "goal"), ("key", "key")))

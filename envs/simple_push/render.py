@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from gpu_vecenv.envs.mpe.scene import Circle, ParticleRenderer, State, distance
+from collections.abc import Mapping
+from typing import Any
+
+from gpu_vecenv.envs.mpe.scene import Circle, Circles, ParticleRenderer, agent, distance, landmark, one
+from gpu_vecenv.render.expressions import field, pick
 from gpu_vecenv.render.frame import Reading
-from gpu_vecenv.render.style import Palette
+from gpu_vecenv.render.scene import Written
 
 
 class Renderer(ParticleRenderer):
@@ -12,15 +16,16 @@ class Renderer(ParticleRenderer):
 
     title = "Simple Push"
 
-    def circles(self, state: State, palette: Palette) -> list[Circle]:
+    def circles(self, params: Mapping[str, Any], palette: Any) -> list[Circles]:
         """Return landmarks, then agents, and a ring around the target."""
-        colours, goal = (palette.green, palette.sky), int(state["goal"])
-        adversary, good = state["agent_pos"]
-        shown = [Circle(place, 0.05, colour) for place, colour in zip(state["landmark_pos"], colours, strict=True)]
-        shown += [Circle(state["landmark_pos"][goal], 0.08, colours[goal], hollow=True)]
-        return [*shown, Circle(adversary, 0.05, palette.vermilion), Circle(good, 0.05, colours[goal])]
+        colours, goal = (palette.green, palette.sky), field("goal")
+        shown = [one(Circle(landmark(k), 0.05, colour)) for k, colour in enumerate(colours)]
+        shown += [one(Circle(landmark(goal), 0.08, pick(colours, goal), hollow=True))]
+        shown += [one(Circle(agent(0), 0.05, palette.vermilion)), one(Circle(agent(1), 0.05, pick(colours, goal)))]
+        return shown
 
-    def readings(self, state: State) -> tuple[Reading, ...]:
+    def readings(self, params: Mapping[str, Any]) -> tuple[Reading, ...]:
         """Return the distances from the target: of the adversary, and of the good agent."""
-        adversary, good = (distance(place, state["landmark_pos"][int(state["goal"])]) for place in state["agent_pos"])
-        return Reading("adversary", f"{adversary:.2f}"), Reading("agent", f"{good:.2f}")
+        target = landmark(field("goal"))
+        adversary, good = (Written(distance(agent(k), target), ".2f") for k in (0, 1))
+        return Reading("adversary", [adversary]), Reading("agent", [good])

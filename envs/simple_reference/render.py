@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from gpu_vecenv.envs.mpe.scene import Circle, ParticleRenderer, State, distance, letter_of
+from collections.abc import Mapping
+from typing import Any
+
+from gpu_vecenv.envs.mpe.scene import Circle, Circles, ParticleRenderer, agent, distance, landmark, letter_of, one
+from gpu_vecenv.envs.simple_reference.spec import WORDS
+from gpu_vecenv.render.expressions import field, pick, total
 from gpu_vecenv.render.frame import Reading
-from gpu_vecenv.render.style import Palette
+from gpu_vecenv.render.scene import Written
 
 
 class Renderer(ParticleRenderer):
@@ -12,16 +17,16 @@ class Renderer(ParticleRenderer):
 
     title = "Simple Reference"
 
-    def circles(self, state: State, palette: Palette) -> list[Circle]:
+    def circles(self, params: Mapping[str, Any], palette: Any) -> list[Circles]:
         """Return landmarks, then agents with the letters that they said."""
         colours = (palette.vermilion, palette.green, palette.sky)
-        shown = [Circle(place, 0.05, colour) for place, colour in zip(state["landmark_pos"], colours, strict=True)]
-        for i, place in enumerate(state["agent_pos"]):
-            shown.append(Circle(place, 0.05, palette.border, letter_of(state["comm"][i])))
-            shown.append(Circle(place, 0.08, colours[int(state["goal"][1 - i])], hollow=True))
+        shown = [one(Circle(landmark(k), 0.05, colour)) for k, colour in enumerate(colours)]
+        for k in range(2):
+            shown.append(one(Circle(agent(k), 0.05, palette.border, said=letter_of(WORDS, k))))
+            shown.append(one(Circle(agent(k), 0.08, pick(colours, field("goal", 1 - k)), hollow=True)))
         return shown
 
-    def readings(self, state: State) -> tuple[Reading, ...]:
+    def readings(self, params: Mapping[str, Any]) -> tuple[Reading, ...]:
         """Return the mean distance from the targets."""
-        far = [distance(place, state["landmark_pos"][int(state["goal"][1 - i])]) for i, place in enumerate(state["agent_pos"])]
-        return (Reading("distance", f"{sum(far) / 2:.2f}"),)
+        far = total(2, lambda i: distance(agent(i), landmark(field("goal", 1 - i))))
+        return (Reading("distance", [Written(far / 2, ".2f")]),)

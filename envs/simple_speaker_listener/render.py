@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from gpu_vecenv.envs.mpe.scene import Circle, ParticleRenderer, State, distance, letter_of
+from collections.abc import Mapping
+from typing import Any
+
+from gpu_vecenv.envs.mpe.scene import Circle, Circles, ParticleRenderer, agent, distance, landmark, letter_of, one
+from gpu_vecenv.render.expressions import field, pick
 from gpu_vecenv.render.frame import Reading
-from gpu_vecenv.render.style import Palette
+from gpu_vecenv.render.scene import Written
 
 
 class Renderer(ParticleRenderer):
@@ -12,14 +16,13 @@ class Renderer(ParticleRenderer):
 
     title = "Simple Speaker Listener"
 
-    def circles(self, state: State, palette: Palette) -> list[Circle]:
+    def circles(self, params: Mapping[str, Any], palette: Any) -> list[Circles]:
         """Return landmarks, the speaker with the letter that it said, and the listener."""
         colours = (palette.vermilion, palette.green, palette.sky)
-        shown = [Circle(place, 0.04, colour) for place, colour in zip(state["landmark_pos"], colours, strict=True)]
-        speaker, listener = state["agent_pos"]
-        shown += [Circle(speaker, 0.075, palette.border, letter_of(state["comm"][0])), Circle(listener, 0.075, palette.muted)]
-        return [*shown, Circle(listener, 0.1, colours[int(state["goal"])], hollow=True)]
+        shown = [one(Circle(landmark(k), 0.04, colour)) for k, colour in enumerate(colours)]
+        shown += [one(Circle(agent(0), 0.075, palette.border, said=letter_of(3, 0))), one(Circle(agent(1), 0.075, palette.muted))]
+        return [*shown, one(Circle(agent(1), 0.1, pick(colours, field("goal")), hollow=True))]
 
-    def readings(self, state: State) -> tuple[Reading, ...]:
+    def readings(self, params: Mapping[str, Any]) -> tuple[Reading, ...]:
         """Return the distance of the listener from its goal."""
-        return (Reading("distance", f"{distance(state['agent_pos'][1], state['landmark_pos'][int(state['goal'])]):.2f}"),)
+        return (Reading("distance", [Written(distance(agent(1), landmark(field("goal"))), ".2f")]),)

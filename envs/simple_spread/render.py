@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from gpu_vecenv.envs.mpe.scene import Circle, ParticleRenderer, State, distance
+from collections.abc import Mapping
+from typing import Any
+
+from gpu_vecenv.envs.mpe.scene import Circle, Circles, ParticleRenderer, agent, distance, landmark
+from gpu_vecenv.render.expressions import smallest, total
 from gpu_vecenv.render.frame import Reading
-from gpu_vecenv.render.style import Palette
+from gpu_vecenv.render.scene import Written
 
 
 class Renderer(ParticleRenderer):
@@ -12,13 +16,14 @@ class Renderer(ParticleRenderer):
 
     title = "Simple Spread"
 
-    def circles(self, state: State, palette: Palette) -> list[Circle]:
+    def circles(self, params: Mapping[str, Any], palette: Any) -> list[Circles]:
         """Return agents, then landmarks, which stay visible below them."""
-        agents = [Circle(place, 0.15, palette.sky) for place in state["agent_pos"]]
-        return agents + [Circle(place, 0.05, palette.ink) for place in state["landmark_pos"]]
+        number = int(params["num_landmarks"])
+        agents = Circles(number, lambda i: Circle(agent(i), 0.15, palette.sky))
+        return [agents, Circles(number, lambda i: Circle(landmark(i), 0.05, palette.ink))]
 
-    def readings(self, state: State) -> tuple[Reading, ...]:
+    def readings(self, params: Mapping[str, Any]) -> tuple[Reading, ...]:
         """Return the number of landmarks that have an agent within 0.1."""
-        landmarks = state["landmark_pos"]
-        covered = sum(min(distance(place, landmark) for place in state["agent_pos"]) < 0.1 for landmark in landmarks)
-        return (Reading("covered", f"{covered} / {len(landmarks)}", covered == len(landmarks)),)
+        number = int(params["num_landmarks"])
+        covered = total(number, lambda i: smallest(number, lambda k: distance(agent(k), landmark(i))) < 0.1)
+        return (Reading("covered", [Written(covered), f" / {number}"], covered.is_(number)),)

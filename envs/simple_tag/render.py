@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from gpu_vecenv.envs.mpe.scene import Circle, ParticleRenderer, State, distance
+from collections.abc import Mapping
+from typing import Any
+
+from gpu_vecenv.envs.mpe.scene import Circle, Circles, ParticleRenderer, agent, distance, landmark
+from gpu_vecenv.render.expressions import Number, Operand, smallest, total
 from gpu_vecenv.render.frame import Reading
-from gpu_vecenv.render.style import Palette
+from gpu_vecenv.render.scene import Written
 
 
 class Renderer(ParticleRenderer):
@@ -12,20 +16,23 @@ class Renderer(ParticleRenderer):
 
     title = "Simple Tag"
 
-    def circles(self, state: State, palette: Palette) -> list[Circle]:
+    def circles(self, params: Mapping[str, Any], palette: Any) -> list[Circles]:
         """Return obstacles, then agents, then rings."""
-        first, places = int(self.params["num_adversaries"]), state["agent_pos"]
-        shown = [Circle(place, 0.2, palette.border) for place in state["landmark_pos"]]
-        shown += [Circle(place, 0.075, palette.vermilion) for place in places[:first]]
-        shown += [Circle(place, 0.05, palette.green) for place in places[first:]]
-        return shown + [Circle(places[first + i], 0.08, palette.mark, hollow=True) for i in self._caught(state)]
+        first, good = int(params["num_adversaries"]), int(params["num_good"])
+        return [
+            Circles(int(params["num_obstacles"]), lambda i: Circle(landmark(i), 0.2, palette.border)),
+            Circles(first, lambda i: Circle(agent(i), 0.075, palette.vermilion)),
+            Circles(good, lambda i: Circle(agent(first + i), 0.05, palette.green)),
+            Circles(good, lambda i: Circle(agent(first + i), 0.08, palette.mark, True, when=is_caught(first, i))),
+        ]
 
-    def readings(self, state: State) -> tuple[Reading, ...]:
+    def readings(self, params: Mapping[str, Any]) -> tuple[Reading, ...]:
         """Return the number of good agents that are touched."""
-        caught = len(self._caught(state))
-        return (Reading("touched", f"{caught} / {self.params['num_good']}", caught > 0),)
+        first, good = int(params["num_adversaries"]), int(params["num_good"])
+        caught = total(good, lambda i: is_caught(first, i))
+        return (Reading("touched", [Written(caught), f" / {good}"], caught > 0),)
 
-    def _caught(self, state: State) -> list[int]:
-        """Return the numbers of good agents that an adversary touches."""
-        first, places = int(self.params["num_adversaries"]), state["agent_pos"]
-        return [i for i, one in enumerate(places[first:]) if any(distance(one, other) < 0.125 for other in places[:first])]
+
+def is_caught(adversaries: int, index: Operand) -> Number:
+    """Return 1 if an adversary touches a good agent."""
+    return smallest(adversaries, lambda k: distance(agent(k), agent(adversaries + index))) < 0.125

@@ -6,13 +6,10 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
-from gpu_vecenv.render.canvas import Canvas, Point
-from gpu_vecenv.render.frame import draw_status
-from gpu_vecenv.render.legend import Entry
-from gpu_vecenv.render.style import DEFAULT_STYLE, Style, mix
-from gpu_vecenv.render.trails import Trails
+from gpu_vecenv.render.expressions import Number, Operand, blend, choose, cos, field, sin, smallest, sqrt, total
+from gpu_vecenv.render.frame import draw_axis, draw_time, make_status, steps_of, write_status
+from gpu_vecenv.render.scene import At, Glyph, Pictures, Remembered, Scene, Written
+from gpu_vecenv.render.scene_renderer import SceneRenderer
 
 HEIGHT = 688
 ARENA = HEIGHT  # the arena's picture is a square
@@ -26,217 +23,175 @@ MOST_TRAILS = 50  # with more agents, only taggers have trails
 MAX_DISC = 80  # a larger disc is only outlined, because a filled one would hide the arena
 
 
-class Renderer:
+class Renderer(SceneRenderer):
     """Pictures of one world: the arena at the left, a legend with live counts at the right.
 
     Taggers are arrowheads on a disc as large as the tagging distance, runners are drops with their
     tip in the direction they face, caught runners are crosses, and a growing ring marks a runner that was
     caught a moment ago. The y axis points up. Trails and the curve in the panel are kept between frames and
     cleared when an episode starts.
-
-    Args:
-        params: The environment's resolved parameters. The renderer uses `num_taggers`, `num_runners`, `grid_length`,
-            `episode_length`, `tagging_distance` and `runner_exits_game_after_tagged`.
-        style: Colours and scale.
     """
 
-    def __init__(self, params: Mapping[str, Any], style: Style = DEFAULT_STYLE) -> None:
-        self._style, palette = style, style.palette
-        self._taggers = int(params["num_taggers"])
-        self._runners = int(params["num_runners"])
-        self._limit = int(params["episode_length"])
-        self._exits = bool(params["runner_exits_game_after_tagged"])
-        length = float(params["grid_length"])
-        self._scale = (ARENA - 2 * RIM) / length  # pixels a unit
-        self._reach = float(params["tagging_distance"]) * length * self._scale
+    def pictures(self, params: Mapping[str, Any]) -> Pictures:
+        """Return the pictures.
 
-        agents = self._taggers + self._runners
-        self._size = min(11.0, max(3.0, 78.0 / math.sqrt(agents)))
-        self._tagger_size = max(6.0, 1.3 * self._size)
-        self._trails = Trails(12 if agents <= 300 else 8)
+        They depend on `num_taggers`, `num_runners`, `grid_length`, `episode_length`, `tagging_distance` and
+        `runner_exits_game_after_tagged`.
+        """
+        game = Game(params)
+        status = make_status(ARENA, steps_of(game.limit, ",d"))
+        caught = game.tagged_in_step(status) if not game.exits else game.runners - game.free
+        words = "caught " if game.exits else "tagged now "
+        write_status(status, [words, Written(caught, ",d"), f" of {game.runners:,}"])
+        arena = game.draw_arena()
+        return Pictures((arena, game.draw_panel()), (status, arena), game.legend)
+
+
+class Game:
+    """Sizes and numbers of Tag with these parameters."""
+
+    def __init__(self, params: Mapping[str, Any]) -> None:
+        self.taggers, self.runners = int(params["num_taggers"]), int(params["num_runners"])
+        self.limit, self.exits = int(params["episode_length"]), bool(params["runner_exits_game_after_tagged"])
+        length, agents = float(params["grid_length"]), self.taggers + self.runners
+        self.agents, self.scale = agents, (ARENA - 2 * RIM) / length  # pixels a unit
+        self.reach = float(params["tagging_distance"]) * length * self.scale
+        self.size = min(11.0, max(3.0, 78.0 / math.sqrt(agents)))
         # Trails of a crowd would hide the few taggers.
-        self._trailed = agents if agents <= MOST_TRAILS else self._taggers
-        self._colours = [palette.vermilion] * self._taggers + [palette.sky] * self._runners
-        self._empty_arena = self._draw_empty_arena()
-        self._empty_panel = self._draw_empty_panel()
-        self.reset()
-
-    def reset(self) -> None:
-        """Forget data of earlier frames: trails, flashes and the curve."""
-        self._trails.clear()
-        self._curve: dict[int, int] = {}  # step to height
-        self._tagged_at: dict[int, int] = {}  # agents tagged in the last FLASH_STEPS steps
-        self._alive: np.ndarray | None = None
-        self._time = -1
-        self._episode: int | None = None
-
-    def frame(self, state: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Draw a state.
-
-        Args:
-            state: One world's state without a leading axis: `loc_x`, `loc_y`, `direction`, `alive` of shape
-                (A,), taggers first, and the scalar `t`. An optional `episode` distinguishes episodes.
-
-        Returns:
-            The picture, uint8 of shape (688, 960, 3) at scale 1.
-        """
-        arena, alive = self._next_arena(state)
-        return np.concatenate([arena.to_array(), self._draw_panel(alive).to_array()], axis=1)
-
-    def scene(self, state: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Draw a state without the panel, with one line of text above: a part of a picture that has one `legend`.
-
-        Args:
-            state: As in `frame`.
-
-        Returns:
-            The picture, uint8 of shape (736, 688, 3) at scale 1.
-        """
-        arena, alive = self._next_arena(state)
-        free = int(alive[self._taggers :].sum())
-        caught = f"caught {self._runners - free:,}" if self._exits else f"tagged now {self._tagged_in_step():,}"
-        status = draw_status(ARENA, f"step {self._time:,} / {self._limit:,}", f"{caught} of {self._runners:,}", self._style)
-        return np.concatenate([status, arena.to_array()])
+        self.trailed = agents if agents <= MOST_TRAILS else self.taggers
+        self.free = total(self.runners, lambda i: self.alive(self.taggers + i))
 
     @property
-    def legend(self) -> tuple[Entry, ...]:
-        """Names of the shapes in `scene`."""
+    def legend(self) -> tuple[Glyph, ...]:
+        """Names of the shapes in the arena."""
         up = (0.7071, -0.7071)
-        entries = [
-            Entry("tagger", lambda canvas, at: draw_tagger(canvas, at, up, 11.0)),
-            Entry("runner", lambda canvas, at: draw_runner(canvas, at, up, 11.0)),
+        glyphs = [
+            Glyph("tagger", lambda scene, at: draw_tagger(scene, at, up, 11.0)),
+            Glyph("runner", lambda scene, at: draw_runner(scene, at, up, 11.0)),
         ]
-        if self._exits:
-            entries.append(Entry("caught", lambda canvas, at: canvas.cross(at, 8.0, canvas.palette.faded, 2.5)))
-        word = "just caught" if self._exits else "tagged now"
-        return *entries, Entry(word, lambda canvas, at: canvas.ring(at, 11.0, canvas.palette.mark, 2.5))
+        if self.exits:
+            glyphs.append(Glyph("caught", lambda scene, at: scene.cross(at, 8.0, scene.palette.faded, 2.5)))
+        word = "just caught" if self.exits else "tagged now"
+        return *glyphs, Glyph(word, lambda scene, at: scene.ring(at, 11.0, scene.palette.mark, 2.5))
 
-    def _next_arena(self, state: Mapping[str, np.ndarray]) -> tuple[Canvas, np.ndarray]:
-        alive = np.asarray(state["alive"]).astype(bool)
-        x, y = np.asarray(state["loc_x"]), np.asarray(state["loc_y"])
-        places = np.stack([RIM + x * self._scale, ARENA - RIM - y * self._scale], axis=1)
-        self._remember(int(state["t"]), state.get("episode"), places, alive)
-        return self._draw_arena(places, np.asarray(state["direction"], np.float64), alive), alive
+    def alive(self, agent: Operand) -> Number:
+        """Return 1 if an agent is in the game."""
+        return field("alive", agent) > 0
 
-    # Data kept between frames
+    def place(self, agent: Operand) -> At:
+        """Return the position of an agent in pixels."""
+        return RIM + field("loc_x", agent) * self.scale, ARENA - RIM - field("loc_y", agent) * self.scale
 
-    def _remember(self, time: int, episode: Any, places: np.ndarray, alive: np.ndarray) -> None:
-        episode = None if episode is None else int(episode)
-        if time < self._time or episode != self._episode:
-            self.reset()
-        self._trails.push(places[: self._trailed], again=time == self._time)
-        tagged = self._tagged_now(places, alive)
-        recent = {i: t for i, t in self._tagged_at.items() if time - t < FLASH_STEPS}
-        self._tagged_at = recent | dict.fromkeys(tagged, time)
-        self._curve[time] = int(alive[self._taggers :].sum()) if self._exits else len(tagged)
-        self._alive, self._time, self._episode = alive, time, episode
+    def tagged(self, scene: Scene) -> Remembered:
+        """Return the steps since each runner was tagged; without exits, since it was in a tagger's reach."""
+        if self.exits:
+            before = scene.before(self.runners, lambda i: self.alive(self.taggers + i))
+            return scene.age(self.runners, lambda i: before[i] & ~self.alive(self.taggers + i))
+        first = scene.before(self.runners, lambda i: field("t"))
+        return scene.age(self.runners, lambda i: (first[i] < field("t")) & (self.nearest(self.taggers + i) < self.reach))
 
-    def _tagged_now(self, places: np.ndarray, alive: np.ndarray) -> list[int]:
-        """Return the runners tagged since the last frame; without exits, those within a tagger's reach."""
-        if self._alive is None:
-            return []
-        if self._exits:
-            return np.flatnonzero(self._alive & ~alive).tolist()
-        gap = places[self._taggers :, None] - places[None, : self._taggers]
-        nearest = np.hypot(gap[..., 0], gap[..., 1]).min(axis=1)
-        return (np.flatnonzero(nearest < self._reach) + self._taggers).tolist()
+    def tagged_in_step(self, scene: Scene) -> Number:
+        """Return the number of runners that were tagged in the last step."""
+        ages = self.tagged(scene)
+        return total(self.runners, lambda i: ages[i].is_(0))
 
-    def _tagged_in_step(self) -> int:
-        return sum(t == self._time for t in self._tagged_at.values())
+    def nearest(self, agent: Operand) -> Number:
+        """Return the distance of an agent from the nearest tagger, in pixels."""
+        x, y = self.place(agent)
+
+        def distance(tagger: Number) -> Number:
+            across, up = self.place(tagger)[0] - x, self.place(tagger)[1] - y
+            return sqrt(across * across + up * up)
+
+        return smallest(self.taggers, distance)
 
     # The arena
 
-    def _draw_empty_arena(self) -> Canvas:
-        canvas = Canvas(ARENA, ARENA, style=self._style)
-        near, far = RIM, ARENA - RIM
-        canvas.rectangle(near - 2, near - 2, far + 2, far + 2, canvas.palette.border, corner=3)
-        canvas.rectangle(near, near, far, far, canvas.palette.surface)
-        for k in range(1, 10):
-            at = near + k * (far - near) / 10
-            canvas.line((at, near, at, far - 1), canvas.palette.grid)
-            canvas.line((near, at, far - 1, at), canvas.palette.grid)
-        return canvas
-
-    def _draw_arena(self, places: np.ndarray, direction: np.ndarray, alive: np.ndarray) -> Canvas:
-        canvas = self._empty_arena.copy()
-        points = [(x, y) for x, y in places.tolist()]
-        facing = [(u, v) for u, v in np.stack([np.cos(direction), -np.sin(direction)], axis=1).tolist()]
-        first = self._taggers
-        if self._reach > self._size:
-            draw = canvas.disc if self._reach < MAX_DISC else canvas.ring
-            for point in points[:first]:
-                draw(point, self._reach, mix(canvas.palette.vermilion, canvas.palette.surface, 0.25))
-        self._trails.draw(canvas, self._colours, self._size)
-        for i in np.flatnonzero(~alive).tolist():
-            colour = canvas.palette.mark if i in self._tagged_at else canvas.palette.faded
-            canvas.cross(points[i], max(3.5, 0.75 * self._size), colour, max(1.0, 0.22 * self._size))
-        for i in (np.flatnonzero(alive[first:]) + first).tolist():
-            draw_runner(canvas, points[i], facing[i], self._size)
-        for i in range(first):
-            draw_tagger(canvas, points[i], facing[i], self._tagger_size)
-        for i, since in self._tagged_at.items():
-            age = (self._time - since) / FLASH_STEPS
-            radius = max(5.0, self._size) * (1.6 + 2.2 * age)
-            canvas.ring(points[i], radius, mix(canvas.palette.mark, canvas.palette.surface, 1.0 - 0.8 * age), 2.5 - 1.5 * age)
-        return canvas
+    def draw_arena(self) -> Scene:
+        """Draw the agents between their walls."""
+        scene = draw_empty_arena()
+        palette, size, first, ages = scene.palette, self.size, self.taggers, self.tagged(scene)
+        if self.reach > size:
+            with scene.each(first) as i:
+                colour = blend(palette.vermilion, palette.surface, 0.25)
+                (scene.disc if self.reach < MAX_DISC else scene.ring)(self.place(i), self.reach, colour)
+        with scene.each(self.trailed) as i:
+            colour = choose(i < first, palette.vermilion, palette.sky)
+            scene.trail(self.place(i), size, 12 if self.agents <= 300 else 8, colour)
+        cross = max(3.5, 0.75 * size), max(1.0, 0.22 * size)
+        with scene.each(first) as i:
+            scene.cross(self.place(i), cross[0], palette.faded, cross[1], ~self.alive(i))
+        with scene.each(self.runners) as i:
+            colour = choose(ages[i] < FLASH_STEPS, palette.mark, palette.faded)
+            scene.cross(self.place(first + i), cross[0], colour, cross[1], ~self.alive(first + i))
+        with scene.each(self.runners) as i:
+            draw_runner(scene, self.place(first + i), facing(first + i), size, self.alive(first + i))
+        with scene.each(first) as i:
+            draw_tagger(scene, self.place(i), facing(i), max(6.0, 1.3 * size))
+        with scene.each(self.runners) as i:
+            age = ages[i] / FLASH_STEPS
+            colour = blend(palette.mark, palette.surface, 1.0 - 0.8 * age)
+            radius = max(5.0, size) * (1.6 + 2.2 * age)
+            scene.ring(self.place(first + i), radius, colour, 2.5 - 1.5 * age, ages[i] < FLASH_STEPS)
+        return scene
 
     # The panel
 
-    def _draw_empty_panel(self) -> Canvas:
-        canvas = Canvas(PANEL, HEIGHT, style=self._style)
-        canvas.text((LEFT, 52), "Tag", 34)
-        canvas.text((LEFT, 124), "step", 16, canvas.palette.muted)
-        words = ["taggers", "runners free", "caught", "just caught"] if self._exits else ["taggers", "runners", "tagged now"]
-        for row, (word, entry) in enumerate(zip(words, self.legend, strict=True)):
-            entry.draw(canvas, (LEFT + 14, 200 + 44 * row))
-            canvas.text((LEFT + 44, 200 + 44 * row), word, 18, anchor="lm")
-
-        curve = "runners free" if self._exits else "runners tagged"
-        canvas.text((LEFT, CURVE_TOP - 14), curve, 14, canvas.palette.muted)
-        canvas.rectangle(LEFT, CURVE_TOP, RIGHT, CURVE_BOTTOM, canvas.palette.surface)
-        canvas.text((LEFT, CURVE_BOTTOM + 18), "0", 14, canvas.palette.muted)
-        canvas.text((RIGHT, CURVE_BOTTOM + 18), f"step {self._limit:,}", 14, canvas.palette.muted, "rs")
-        canvas.text((RIGHT, CURVE_TOP - 14), f"of {self._runners:,}", 14, canvas.palette.muted, "rs")
-        return canvas
-
-    def _draw_panel(self, alive: np.ndarray) -> Canvas:
-        canvas = self._empty_panel.copy()
-        free = int(alive[self._taggers :].sum())
-        canvas.text((RIGHT, 124), f"{self._time} / {self._limit}", 26, anchor="rs")
-        canvas.rectangle(LEFT, 138, RIGHT, 144, canvas.palette.grid, corner=3)
-        done = min(1.0, self._time / self._limit)
-        canvas.rectangle(LEFT, 138, LEFT + done * (RIGHT - LEFT), 144, canvas.palette.ink, corner=3)
-        if self._exits:
-            counts = [self._taggers, free, self._runners - free, len(self._tagged_at)]
+    def draw_panel(self) -> Scene:
+        """Draw title, step, legend with counts, and curve."""
+        scene, box = Scene(PANEL, HEIGHT), (LEFT, CURVE_TOP, RIGHT, CURVE_BOTTOM)
+        palette, ages = scene.palette, self.tagged(scene)
+        draw_time(scene, "Tag", self.limit, LEFT, RIGHT)
+        now = total(self.runners, lambda i: ages[i].is_(0))
+        rows: list[tuple[str, Operand]] = [("taggers", self.taggers)]
+        if self.exits:
+            fresh = total(self.runners, lambda i: ages[i] < FLASH_STEPS)
+            caught = self.runners - self.free
+            rows += [("runners free", self.free), ("caught", caught), ("just caught", fresh)]
         else:
-            counts = [self._taggers, self._runners, self._tagged_in_step()]
-        for row, count in enumerate(counts):
-            canvas.text((RIGHT, 200 + 44 * row), f"{count:,}", 24, anchor="rm")
-        self._draw_curve(canvas)
-        if self._exits and free == 0:
-            canvas.text((LEFT, 648), "all runners caught", 20, canvas.palette.mark)
-        elif self._time >= self._limit:
-            verdict = f"time is up, {free:,} got away" if self._exits else "time is up"
-            canvas.text((LEFT, 648), verdict, 20, canvas.palette.mark)
-        return canvas
-
-    def _draw_curve(self, canvas: Canvas) -> None:
-        stride = 1 + len(self._curve) // (RIGHT - LEFT)
-        points = list(self._curve.items())
-        shown = [*points[:-1:stride], points[-1]]
-        across, down = (RIGHT - LEFT) / self._limit, (CURVE_BOTTOM - CURVE_TOP - 4) / self._runners
-        line = [(LEFT + min(t, self._limit) * across, CURVE_BOTTOM - n * down) for t, n in shown]
-        area = [(line[0][0], float(CURVE_BOTTOM)), *line, (line[-1][0], float(CURVE_BOTTOM))]
-        canvas.polygon(area, mix(canvas.palette.sky, canvas.palette.surface, 0.25))
-        if len(line) > 1:
-            canvas.line(line, canvas.palette.sky, 2.0)
-        canvas.disc(line[-1], 4.0, canvas.palette.sky)
+            rows += [("runners", self.runners), ("tagged now", now)]
+        for row, ((word, count), glyph) in enumerate(zip(rows, self.legend, strict=True)):
+            at = 200 + 44 * row
+            glyph.draw(scene, (LEFT + 14, at))
+            scene.text((LEFT + 44, at), word, 18, anchor="lm")
+            scene.text((RIGHT, at), [Written(count, ",d")], 24, anchor="rm")
+        curve = "runners free" if self.exits else "runners tagged"
+        scene.text((LEFT, CURVE_TOP - 14), curve, 14, palette.muted)
+        scene.text((RIGHT, CURVE_TOP - 14), f"of {self.runners:,}", 14, palette.muted, "rs")
+        draw_axis(scene, self.limit, box)
+        scene.curve(box, field("t") / self.limit, self.free if self.exits else now, palette.sky, self.runners, inset=4,
+                    area=blend(palette.sky, palette.surface, 0.25))  # fmt: skip
+        over = field("t") >= self.limit
+        if self.exits:
+            scene.text((LEFT, 648), "all runners caught", 20, palette.mark, when=self.free.is_(0))
+            got_away = Written(self.free, ",d")
+            scene.text((LEFT, 648), ["time is up, ", got_away, " got away"], 20, palette.mark, when=over & (self.free > 0))
+        else:
+            scene.text((LEFT, 648), "time is up", 20, palette.mark, when=over)
+        return scene
 
 
-def draw_tagger(canvas: Canvas, centre: Point, facing: Point, size: float) -> None:
+def facing(agent: Operand) -> At:
+    """Return the unit vector in which an agent faces, y downwards."""
+    return cos(field("direction", agent)), -sin(field("direction", agent))
+
+
+def draw_empty_arena() -> Scene:
+    """Draw the walls and a grid of ten by ten."""
+    scene, near, far = Scene(ARENA, ARENA), RIM, ARENA - RIM
+    scene.rectangle(near - 2, near - 2, far + 2, far + 2, scene.palette.border, corner=3)
+    scene.rectangle(near, near, far, far, scene.palette.surface)
+    for k in range(1, 10):
+        at = near + k * (far - near) / 10
+        scene.line((at, near, at, far - 1), scene.palette.grid)
+        scene.line((near, at, far - 1, at), scene.palette.grid)
+    return scene
+
+
+def draw_tagger(scene: Scene, centre: At, facing: At, size: float) -> None:
     """Draw an arrowhead that points along the unit vector `facing` (y downwards)."""
     x, y = centre
-    for scale, colour in ((1.16 * size + 0.4, canvas.palette.ink), (size, canvas.palette.vermilion)):
+    for scale, colour in ((1.16 * size + 0.4, scene.palette.ink), (size, scene.palette.vermilion)):
         u, v = facing[0] * scale, facing[1] * scale
         back_x, back_y = x - 0.85 * u, y - 0.85 * v
         corners = (
@@ -245,18 +200,18 @@ def draw_tagger(canvas: Canvas, centre: Point, facing: Point, size: float) -> No
             (x - 0.4 * u, y - 0.4 * v),
             (back_x + 0.85 * v, back_y - 0.85 * u),
         )
-        canvas.polygon(corners, colour)
+        scene.polygon(corners, colour)
 
 
-def draw_runner(canvas: Canvas, centre: Point, facing: Point, size: float) -> None:
+def draw_runner(scene: Scene, centre: At, facing: At, size: float, when: Number | None = None) -> None:
     """Draw a drop with its tip along the unit vector `facing` (y downwards)."""
     (x, y), (u, v) = centre, facing
-    for radius, colour in ((0.7 * size + 1.0, canvas.palette.page), (0.7 * size, canvas.palette.sky)):
+    for radius, colour in ((0.7 * size + 1.0, scene.palette.page), (0.7 * size, scene.palette.sky)):
         tip, side, ahead = 2.0 * radius, 0.866 * radius, 0.5 * radius  # the sides touch the circle
         corners = (
             (x + tip * u, y + tip * v),
             (x + ahead * u - side * v, y + ahead * v + side * u),
             (x + ahead * u + side * v, y + ahead * v - side * u),
         )
-        canvas.polygon(corners, colour)
-        canvas.disc(centre, radius, colour)
+        scene.polygon(corners, colour, when)
+        scene.disc(centre, radius, colour, when)

@@ -73,16 +73,16 @@ def _remove(folder: Path, owner: int) -> None:
 def load(path: Path) -> ctypes.CDLL:
     """Load the library that ``store()`` wrote at ``path``. A process loads each library once.
 
-    It must be a plain file, not a link. It must belong to this user or to root, no other user may write it, and its digest must
-    match. The file descriptor that was checked is loaded, so that nobody can exchange the file in between.
+    It must pass the checks of ``read()``. The file descriptor that was checked is loaded, so that nobody can exchange the file in
+    between.
 
     Raises:
         OSError: the file is missing, may not be loaded, or cannot be loaded.
     """
     if path not in _libraries:
-        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)  # a pipe must not block
+        file = _open(path)
         try:
-            _check(file, path)
+            _checked(file, path)
             # dlopen returns the library that it has loaded under a name before, so every name must be new: the descriptor
             # stays open, and used numbers are skipped.
             # A debugger opens the name, too, so it has the number of this process.
@@ -96,7 +96,28 @@ def load(path: Path) -> ctypes.CDLL:
     return _libraries[path]
 
 
-def _check(file: int, path: Path) -> None:
+def read(path: Path) -> bytes:
+    """Return the bytes that ``store()`` wrote at ``path``.
+
+    It must be a plain file, not a link. It must belong to this user or to root, no other user may write it, and its digest must
+    match.
+
+    Raises:
+        OSError: the file is missing, cannot be read, or fails a check.
+    """
+    file = _open(path)
+    try:
+        return _checked(file, path)
+    finally:
+        os.close(file)
+
+
+def _open(path: Path) -> int:
+    return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)  # a pipe must not block
+
+
+def _checked(file: int, path: Path) -> bytes:
+    """Return what an open file holds before its digest."""
     status = os.fstat(file)
     if not stat.S_ISREG(status.st_mode):
         raise OSError(f"{path} is not a plain file")
@@ -108,6 +129,7 @@ def _check(file: int, path: Path) -> None:
         data = opened.read()
     if data != _sealed(path, data[:-_DIGEST]):
         raise OSError(f"{path} is damaged")
+    return data[:-_DIGEST]
 
 
 def _sealed(path: Path, library: bytes) -> bytes:
@@ -119,13 +141,13 @@ def _sealed(path: Path, library: bytes) -> bytes:
 
 
 def store(path: Path, library: bytes) -> None:
-    """Write a library for ``load()``, and remove unfinished files of killed processes.
+    """Write a library for ``load()`` or ``read()``, and remove unfinished files of killed processes.
 
     Raises:
         OSError: the file cannot be written.
     """
     write_library(path, _sealed(path, library))
-    remove_stale(path.parent, "*.partial.so")
+    remove_stale(path.parent, f"*.partial{path.suffix}")
 
 
 def write_library(path: Path, data: bytes) -> None:

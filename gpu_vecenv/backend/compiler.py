@@ -29,9 +29,12 @@ LEVELS = LEVELS_OF.get(platform.machine(), LEVELS_OF["x86_64"])
 ZIG_LEVELS = {"x86-64-v3": "x86_64_v3", "x86-64": "x86_64", "armv8-a": "generic"}
 """The same instruction sets in the words of zig."""
 
-FLAGS = ("-O3", "-std=c++17", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-math-errno", "-fno-trapping-math",
-         "-ffp-contract=off", "-x", "c++")
-"""-ffp-contract=off: no contraction to fused multiply-adds, which round once. The GPU build has the same rule."""
+SAME_BITS = ("-O3", "-std=c++17", "-fvisibility=hidden", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off",
+             "-x", "c++")
+"""Flags of every target. -ffp-contract=off: no contraction to fused multiply-adds, which round once; so has the GPU build."""
+
+FLAGS = (*SAME_BITS, "-fPIC", "-shared")
+"""Flags of shared objects."""
 
 
 def flags(spec: EnvSpec | Program, kind: BuildKind | None = None) -> tuple[str, ...]:
@@ -130,11 +133,11 @@ def compile_to_bytes(
     zig = "ziglang" in compiler or Path(compiler[0]).name == "zig"
     march = ZIG_LEVELS[level] if zig else level
     command = [*compiler, *flags(spec, kind), f"-march={march}", *extra]
-    return _built(spec.name, spec.kernel.name, kernel_source(spec, kind), command)
+    return compile_text(spec.name, spec.kernel.name, kernel_source(spec, kind), command)
 
 
-def _built(name: str, file_name: str, text: str, command: list[str]) -> bytes:
-    """Return the shared object that a compiler makes of a text.
+def compile_text(name: str, file_name: str, text: str, command: list[str]) -> bytes:
+    """Return the file that a compiler makes of a text.
 
     Args:
         name: name of the kernels, for the error's text.
@@ -148,16 +151,16 @@ def _built(name: str, file_name: str, text: str, command: list[str]) -> bytes:
     try:
         # Only this user may write this folder; others could exchange the source.
         with tempfile.TemporaryDirectory(prefix="gpu_vecenv-") as folder:
-            source, built = Path(folder) / file_name, Path(folder) / "kernel.so"
+            source, target = Path(folder) / file_name, Path(folder) / "kernel"
             source.write_text(text)
-            command = [*command, str(source), "-o", str(built)]
+            command = [*command, str(source), "-o", str(target)]
             done = _run(command)
             if done.returncode != 0:
                 said = done.stderr.strip() or f"no message, status {done.returncode}. Name a C++ compiler in CXX."
                 raise CompileError(f"{name}: {' '.join(command)} failed:\n{said}")
-            if not built.is_file():
+            if not target.is_file():
                 raise CompileError(f"{name}: {' '.join(command)} succeeded but made no file. Name a C++ compiler in CXX.")
-            return built.read_bytes()
+            return target.read_bytes()
     except OSError as error:
         raise CompileError(
             f"{name}: cannot compile in the temporary folder: {error}. Set TMPDIR to a folder with free space."
@@ -171,7 +174,7 @@ def try_compiler(compiler: list[str]) -> None:
         CompileError: one of these fails.
     """
     text = 'extern "C" __attribute__((visibility("default"))) int gv_trial() { return 7; }\n'
-    built = _built("a trial", "trial.cu", text, [*compiler, *FLAGS])
+    built = compile_text("a trial", "trial.cu", text, [*compiler, *FLAGS])
     with open(os.memfd_create("gpu_vecenv-trial"), "wb") as file:  # no folder, because a disk may forbid execution
         file.write(built)
         file.flush()

@@ -109,7 +109,7 @@ def kernel_source(spec: EnvSpec | Program, kind: BuildKind | None = None) -> str
     if env is not None:
         defined += "".join(f"#define GV_{macro} 1\n" for hook, macro in OPTIONAL_HOOKS.items() if _defines(texts[0], hook))
     if isinstance(spec, Program):
-        texts.append(expand('#ifdef GV_PACK\n#include "launch/threads.h"\n#endif', ENTRY_POINTS))
+        texts.append(expand('#ifdef GV_THREADS\n#include "launch/threads.h"\n#endif', ENTRY_POINTS))
     return defined + "\n".join(texts) + "\n"
 
 

@@ -23,6 +23,11 @@ class Entry(NamedTuple):
     draw: Callable[[Canvas, Point], None]
 
 
+def entry_width(word: str) -> float:
+    """Return the width of an entry in pixels."""
+    return GLYPH + LETTER * len(word)
+
+
 def draw_legend(entries: Sequence[Entry], width: int, style: Style) -> np.ndarray:
     """Draw a strip with a shape and a word for each entry, in its middle.
 
@@ -34,13 +39,13 @@ def draw_legend(entries: Sequence[Entry], width: int, style: Style) -> np.ndarra
     Returns:
         The strip, uint8 of shape (H, `width`, 3).
     """
-    widths = [GLYPH + LETTER * len(entry.word) for entry in entries]
+    widths = [entry_width(entry.word) for entry in entries]
     needed = sum(widths) + SPACE * (len(entries) + 1)
     scale = min(style.scale, width / needed)
     canvas = Canvas(width / scale, HEIGHT, style=style._replace(scale=scale))
     at = (width / scale - needed) / 2 + SPACE
-    for entry, entry_width in zip(entries, widths, strict=True):
+    for entry, width_of_entry in zip(entries, widths, strict=True):
         entry.draw(canvas, (at + GLYPH / 2 - 4, HEIGHT / 2))
         canvas.text((at + GLYPH, HEIGHT / 2), entry.word, TEXT, anchor="lm")
-        at += entry_width + SPACE
+        at += width_of_entry + SPACE
     return canvas.to_array()

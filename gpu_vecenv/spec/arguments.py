@@ -175,6 +175,8 @@ class Struct:
 def struct_text(name: str, members: Iterable[tuple[str, str]], offsets: Mapping[str, int], size: int) -> list[str]:
     """Return the lines of a struct in C, with assertions on its layout.
 
+    An address takes eight bytes on every target, so all have one layout. WebAssembly's own have four and are the low half.
+
     Args:
         name: name of the struct.
         members: C declaration and comment of each member.
@@ -183,7 +185,7 @@ def struct_text(name: str, members: Iterable[tuple[str, str]], offsets: Mapping[
     """
     return [
         f"struct {name} {{",
-        *(f"    {declaration};  // {doc}" if doc else f"    {declaration};" for declaration, doc in members),
+        *(f"    {'alignas(8) ' * ('*' in declared)}{declared};{doc and f'  // {doc}'}" for declared, doc in members),
         "};",
         "#ifndef __CUDACC_RTC__",  # NVRTC 13.0 has no offsetof
         *(f'static_assert(__builtin_offsetof({name}, {member}) == {offset}, "{member}");' for member, offset in offsets.items()),

@@ -21,6 +21,7 @@ from gpu_vecenv.testing.same_bits import (
     check_teams,
     check_threads,
     check_unoptimised,
+    check_wasm,
     check_worlds,
 )
 from gpu_vecenv.testing.sanitize import check_bounds, check_races
@@ -30,5 +31,5 @@ __all__ = [
     "CheckError", "NotRunError", "Reference", "Report", "Result", "Subject", "check_autoreset", "check_bounds", "check_compilers",
     "check_debug", "check_env", "check_golden", "check_gpu", "check_lint", "check_ptx", "check_python_hooks", "check_races",
     "check_reference", "check_registers", "check_reset", "check_rollouts", "check_team", "check_teams", "check_threads",
-    "check_unoptimised", "check_values", "check_worlds", "record_golden",
+    "check_unoptimised", "check_values", "check_wasm", "check_worlds", "record_golden",
 ]  # fmt: skip

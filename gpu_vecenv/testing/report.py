@@ -32,6 +32,7 @@ from gpu_vecenv.testing.same_bits import (
     check_teams,
     check_threads,
     check_unoptimised,
+    check_wasm,
     check_worlds,
 )
 from gpu_vecenv.testing.sanitize import check_bounds, check_races
@@ -67,6 +68,7 @@ CHECKS: dict[str, Check] = {
     "unoptimised": check_unoptimised,
     "debug": check_debug,
     "compilers": check_compilers,
+    "wasm": check_wasm,
     "registers": check_registers,
 }
 """All checks by name."""
@@ -86,6 +88,7 @@ TITLES = {
     "unoptimised": "a build without optimisation gives the same bits",
     "debug": "a build for debuggers gives the same bits, and finds no wrong index",
     "compilers": "Clang gives the same bits",
+    "wasm": "WebAssembly in Node gives the same bits",
     "races": "no race between lanes (ThreadSanitizer)",
     "bounds": "no access outside an array, nothing undefined",
     "ptx": "compiles for GPUs, to exact instructions",

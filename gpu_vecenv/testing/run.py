@@ -78,11 +78,15 @@ def run(
     """
     env = subject.make(backend, **options)
     try:
-        obs, info = env.reset(seed=subject.seed)
-        results = [{name: np.array(array) for name, array in (flat(obs, "obs") | flat(info, "info")).items()}]
-        actions = action_table(env, num_steps or subject.num_steps, subject.seed + 1)
-        results += [arrays_of(out) for out in steps_of(env, actions, at_once)]
-        results[-1] |= state_of(env)
-        return results
+        return run_of(env, subject.seed, action_table(env, num_steps or subject.num_steps, subject.seed + 1), at_once)
     finally:
         env.close()
+
+
+def run_of(env: Any, seed: int, actions: Any, at_once: int = 0) -> list[Arrays]:
+    """Return the results of a reset and of steps, the last of them with the state; ``env`` has the calls of an env."""
+    obs, info = env.reset(seed=seed)
+    results = [{name: np.array(array) for name, array in (flat(obs, "obs") | flat(info, "info")).items()}]
+    results += [arrays_of(out) for out in steps_of(env, actions, at_once)]
+    results[-1] |= state_of(env)
+    return results

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
@@ -10,13 +11,15 @@ from gpu_vecenv.backend.build_kind import KINDS
 from gpu_vecenv.backend.cpu import MIN_AGENTS_PER_THREAD, CpuBackend
 from gpu_vecenv.backend.debug import DebugCpuBackend
 from gpu_vecenv.backend.driver import DriverError, find_driver
+from gpu_vecenv.errors import MissingExtraError
 from gpu_vecenv.spec.layout import Layout
 from gpu_vecenv.testing.builds import Builds, clang
 from gpu_vecenv.testing.difference import Arrays, require_equal
 from gpu_vecenv.testing.errors import NotRunError
-from gpu_vecenv.testing.run import arrays_of, run, steps_of
+from gpu_vecenv.testing.run import arrays_of, run, run_of, steps_of
 from gpu_vecenv.testing.subject import MakeBackend, Subject, action_table
 from gpu_vecenv.vector.outputs.tree import tree_map
+from gpu_vecenv.web.node_worlds import NodeWorlds
 
 TEAMS = (1, 7, 32)
 """Lanes of the teams that ``check_teams()`` builds: one, a number that divides nothing, a warp."""
@@ -124,6 +127,21 @@ def check_compilers(subject: Subject) -> str:
         raise NotRunError('there is no Clang: pip install "gpu-vecenv[check]", or install clang++')
     require_same_run(subject, f"built by {compiler}", Builds().backend(compiler=compiler))
     return compiler.rpartition(" -m ")[2]
+
+
+def check_wasm(subject: Subject) -> str:
+    """Compare worlds that Node steps, by kernels in WebAssembly and the script of pages, with the usual build."""
+    env = subject.make()
+    try:
+        actions = action_table(env, subject.num_steps, subject.seed + 1)
+        with contextlib.closing(NodeWorlds(env.worlds.view)) as worlds:
+            found = run_of(worlds, subject.seed, actions)
+    except MissingExtraError as error:
+        raise NotRunError(str(error)) from error
+    finally:
+        env.close()
+    require_equal(subject.layout(), run(subject, one_thread), found, "in WebAssembly")
+    return f"{subject.num_steps} steps in Node"
 
 
 def check_gpu(subject: Subject) -> str:

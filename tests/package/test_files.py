@@ -17,7 +17,7 @@ ENVS = sorted(p.parent for p in (ROOT / "envs").glob("*/spec.py"))
 FOLDERS = ("gpu_vecenv", "envs", "adapters", "tools", "tests", "examples", "benchmarks")
 SOURCES = sorted(p for folder in FOLDERS for p in (ROOT / folder).rglob("*") if p.suffix in (".py", ".cu", ".h"))
 
-LAYERS = ("root", "spec", "pyhooks", "backend", "render", "vector", "envs", "testing", "train", "adapters", "bench", "cli")
+LAYERS = ("root", "spec", "pyhooks", "backend", "render", "vector", "web", "envs", "testing", "train", "adapters", "bench", "cli")
 """Rooms from the lowest to the highest, as in CONTRIBUTING.md. The root holds errors, ids, the heartbeat,
 the writer of whole files and the pause of the garbage collector."""
 

@@ -171,26 +171,32 @@ def trajectory_hash(
     inner = env.unwrapped
     if backend is not None:
         inner.worlds.backend = backend(inner.layout)
+    fields = [field.name for field in inner.layout.state]
+    if unknown := set(without) - set(fields):
+        raise ValueError(f"{case}: expected state fields out of {fields}, got {sorted(unknown)}")
+    digest, ended = digest_of(inner, action_table(inner, steps, 11), at_once, without)
+    env.close()
+    if steps >= 1000 and ended < inner.num_worlds:
+        raise RuntimeError(f"{case}: only {ended} episodes ended, too few to test resets")
+    return digest
+
+
+def digest_of(env: Any, actions: Any, at_once: int = 0, without: Collection[str] = ()) -> tuple[str, int]:
+    """Reset an env, step it with actions, and return the hash of ``trajectory_hash()`` and the number of episodes that ended."""
     digest = hashlib.sha256()
     for array in leaves(dict(enumerate(env.reset(seed=7)))):
         digest.update(array.tobytes())
     ended = 0
-    for *arrays, info in steps_of(inner, action_table(inner, steps, 11), at_once):
+    for *arrays, info in steps_of(env, actions, at_once):
         finished = info.pop("_final_obs")
         ended += int(finished.sum())
         final = [map_tree(itemgetter(finished), info.pop(name)) for name in OF_ENDS if name in info]
         for array in leaves(dict(enumerate([*arrays, finished, *final, info]))):
             digest.update(np.ascontiguousarray(array).tobytes())
-    state = inner.get_state()
-    if unknown := set(without) - set(state):
-        raise ValueError(f"{case}: expected state fields out of {list(state)}, got {sorted(unknown)}")
-    for field, value in state.items():
+    for field, value in env.get_state().items():
         if field not in without:
             digest.update(value.tobytes())
-    env.close()
-    if steps >= 1000 and ended < inner.num_worlds:
-        raise RuntimeError(f"{case}: only {ended} episodes ended, too few to test resets")
-    return digest.hexdigest()
+    return digest.hexdigest(), ended
 
 
 def record(*cases: str) -> None:

@@ -3,12 +3,16 @@
 import numpy as np
 import pytest
 
-from gpu_vecenv.envs.covid.render import CODES, MAP, PLACES, Renderer, tile_colour
+from gpu_vecenv.envs.covid.render import CODES, MAP, PLACES, Renderer
 from gpu_vecenv.envs.covid.spec import SPEC, calibration
-from gpu_vecenv.render.style import DARK, LIGHT, make_style
+from gpu_vecenv.render.style import DARK, LIGHT, make_style, mix
 
 POPULATION = np.array(calibration()["state_population"], np.float64)
 NAMES = calibration()["state_names"]
+
+
+def tile_colour(palette, level):
+    return mix(palette.vermilion, palette.surface, level / 10)
 
 
 def make(theme="dark", **params):

@@ -12,7 +12,8 @@ def draw(places=((0, 0), (7, 7)), levels=(1, 2), food=((3, 4, 2),), spawned=2, t
     for row, col, level in food:
         board[row, col] = level
     state = {"player_pos": np.array(places), "player_level": np.array(levels), "food": board, "food_spawned": spawned, "t": t}
-    return Renderer({"rows": rows, "cols": cols, "max_episode_steps": 50}, Style(palette)).frame(state)
+    params = {"rows": rows, "cols": cols, "players": len(places), "max_episode_steps": 50}
+    return Renderer(params, Style(palette)).frame(state)
 
 
 def cells(picture, colour, rows=8, cols=8, least=30):

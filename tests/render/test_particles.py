@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from gpu_vecenv.envs.mpe.scene import MIDDLE, SIDE, USUAL_REACH, letter_of
+from gpu_vecenv.envs.mpe.scene import MIDDLE, SAID, SIDE, USUAL_REACH, letter_of
 from gpu_vecenv.envs.simple.render import Renderer as Simple
 from gpu_vecenv.envs.simple_tag.render import Renderer as Tag
+from gpu_vecenv.render.expressions import Now
 from gpu_vecenv.render.style import DARK
 
 
@@ -44,9 +45,11 @@ def test_a_place_that_is_none_is_not_drawn(number):
 def test_a_ring_shows_a_touch(apart, touched):
     places = np.array([[0, 0], [0.8, 0.8], [apart, 0]], np.float32)
     state = {"agent_pos": places, "landmark_pos": np.zeros((0, 2), np.float32), "t": np.int32(1)}
-    picture = Tag({"max_cycles": 25, "num_adversaries": 2, "num_good": 1}).frame(state)
+    picture = Tag({"max_cycles": 25, "num_adversaries": 2, "num_good": 1, "num_obstacles": 0}).frame(state)
     assert (picture[100:600] == DARK.mark).all(axis=2).any() == touched
 
 
 def test_letters_are_those_of_mpe2():
-    assert [letter_of(np.array(said)) for said in ([0, 0, 0], [0, 1, 0], [0.2, 0.1, 0.9])] == ["_", "B", "C"]
+    letter = letter_of(3, 0).json
+    said = [Now({"comm": np.array([words])}).value(letter) for words in ([0, 0, 0], [0, 1, 0], [0.2, 0.1, 0.9], [0, 1, 1])]
+    assert [SAID[int(number)] for number in said] == ["_", "B", "C", "B"]

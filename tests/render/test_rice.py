@@ -5,7 +5,18 @@ import numpy as np
 import pytest
 
 import gpu_vecenv  # noqa: F401
-from gpu_vecenv.envs.rice.render import ARENA, REGIONS, Renderer, chart, climate_tile, share_of_scale, tile, two_digits, year_in
+from gpu_vecenv.envs.rice.render import (
+    ARENA,
+    REGIONS,
+    Economy,
+    Renderer,
+    chart,
+    climate_tile,
+    share_of_scale,
+    tile,
+    two_digits,
+)
+from gpu_vecenv.render.expressions import Now, Number
 from gpu_vecenv.render.style import DARK, make_style
 
 
@@ -19,6 +30,12 @@ def played(steps, **params):
         env.step(env.action_space.sample())
         states.append(env.get_state())
     return [{name: values[0] for name, values in state.items()} for state in states], env.params
+
+
+def emissions_in(state, levels):
+    """Emissions of all regions."""
+    economy = Economy(levels, False)
+    return np.array([Now(state).value(economy.emissions(region).json) for region in range(REGIONS)])
 
 
 def count(picture, colour, box):
@@ -51,7 +68,7 @@ def test_emissions_are_those_that_reach_the_atmosphere():
         carbon, n = before["carbon"].astype(float), int(after["period"])
         arrived = (after["carbon"][0] - 0.88 * carbon[0] - 0.196 * carbon[1]) / 1.36388
         land = 2.6 * 0.999 ** (n - 1)
-        emissions = year_in(after, params["num_discrete_action_levels"]).emissions
+        emissions = emissions_in(after, params["num_discrete_action_levels"])
         assert emissions.sum() + land == pytest.approx(arrived, rel=2e-5, abs=2e-4)
 
 
@@ -107,12 +124,13 @@ def test_tiles_fill_the_arena_and_do_not_overlap():
 
 @pytest.mark.parametrize(("value", "share"), [(0, 0), (0.001, 0), (0.01, 0), (0.1, 0.25), (1, 0.5), (10, 0.75), (1e3, 1)])
 def test_heights_are_logarithmic(value, share):
-    assert share_of_scale(value) == pytest.approx(share)
+    assert Now({}).value(share_of_scale(value).json) == pytest.approx(share)
 
 
 @pytest.mark.parametrize(("value", "text"), [(0, "0.00"), (0.123, "0.12"), (1.26, "1.3"), (41.7, "42"), (123.4, "123")])
 def test_values_have_two_digits(value, text):
-    assert two_digits(value) == text
+    texts = [format(value, written.format) for written, when in two_digits(Number(value)) if Now({}).value(when.json)]
+    assert texts == [text]
 
 
 def test_a_curve_ends_at_the_height_of_its_value():
@@ -122,8 +140,9 @@ def test_a_curve_ends_at_the_height_of_its_value():
         picture = renderer.frame(state)
     left, top, right, bottom = chart(region)
     across = left + 3 / 20 * (right - left)
-    value = year_in(states[-1], params["num_discrete_action_levels"]).emissions[region]
+    value = emissions_in(states[-1], params["num_discrete_action_levels"])[region]
     part = picture[round(top) - 4 : round(bottom) + 4, round(across) : round(right)]
     rows, columns = np.nonzero((part == DARK.vermilion).all(-1))
-    assert rows.mean() + round(top) - 3.5 == pytest.approx(bottom - share_of_scale(value) * (bottom - top), abs=2)
+    share = Now({}).value(share_of_scale(value).json)
+    assert rows.mean() + round(top) - 3.5 == pytest.approx(bottom - share * (bottom - top), abs=2)
     assert columns.max() < 5  # nothing of later years

@@ -4,17 +4,25 @@ import numpy as np
 import pytest
 
 from gpu_vecenv.envs.rware.floor import floor_of
-from gpu_vecenv.envs.rware.render import Renderer, robot_colour, shelf_colour
+from gpu_vecenv.envs.rware.render import Renderer
 from gpu_vecenv.envs.rware.spec import SPEC
-from gpu_vecenv.render.style import DARK, LIGHT, Style
+from gpu_vecenv.render.style import DARK, LIGHT, Style, mix
 
 TOP = 48  # height of the line above the floor
 CELL = 44  # pixels of a cell by default
 LEFT = 104  # margin beside the default floor
 
 
+def shelf_colour(palette, requested):
+    return palette.green if requested else mix(palette.sky, palette.surface, 0.5)
+
+
+def robot_colour(palette, loaded):
+    return palette.vermilion if loaded else mix(palette.mark, palette.vermilion, 0.6)
+
+
 def draw(places=((0, 0), (0, 10)), directions=(0, 0), carrying=(-1, -1), requests=(0,), idle=5, palette=DARK, **given):
-    params = SPEC.resolve({"n_agents": len(places), **given})
+    params = SPEC.resolve({"n_agents": len(places), "request_queue_size": len(requests), **given})
     shelves = floor_of(params).homes.copy()
     for place, shelf in zip(places, carrying, strict=True):
         if shelf >= 0:

@@ -35,6 +35,6 @@ GV_KERNEL_BY_PACK(gv_rollout, GV_ROLLOUT_WORLD, gv_rollout_one, gv_rollout_packs
 #ifdef GV_EXPORT  // host
 #include "launch/max_index.h"
 #endif
-#ifdef GV_PACK
+#ifdef GV_THREADS
 #include "launch/threads.h"
 #endif

@@ -21,6 +21,9 @@
 #define GV_ONE_LANE 1
 #define GV_WHOLE_WARP(condition) ((void)(condition), false)
 #define GV_PACK 32  // single-agent worlds that are stepped together, in the elements of vector registers
+#ifndef __wasm__        // a page has one thread
+#define GV_THREADS 1
+#endif
 
 // Promise to the compiler that no iteration of the next loop accesses memory of another one.
 #ifdef __clang__

@@ -62,7 +62,7 @@ class Arguments:
             **layout.scalars,
             **addresses,
             **{name: memory.address(table) for name, table in self._tables.items()},
-            **_role_rows(layout, view),
+            **role_rows(layout, view),
             invalid_actions=memory.address(self.invalid),
             reset_bounds=memory.address(self.reset_options),
             **{name: memory.address(array) for name, array in self._random.items()},
@@ -158,7 +158,8 @@ class Arguments:
         self.set(reset_mask=0 if mask is None else memory.address(self._mask))
 
 
-def _role_rows(layout: Layout, view: View) -> dict[str, int]:
+def role_rows(layout: Layout, view: View) -> dict[str, int]:
+    """Return the first row and the stride of each role in public arrays, by member of the argument struct."""
     values = {}
     for role, (row, stride) in zip(layout.role_counts, layout.role_rows(view.num_worlds, view.by_agent), strict=True):
         values[f"{role}_row"], values[f"{role}_stride"] = row, stride

@@ -1,0 +1,284 @@
+"""Draws scenes with Pillow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from gpu_vecenv.render.canvas import Canvas, Point
+from gpu_vecenv.render.expressions import Json, Now
+from gpu_vecenv.render.legend import Entry
+from gpu_vecenv.render.scene import NEVER, Glyph, Pictures, Scene
+from gpu_vecenv.render.style import DEFAULT_STYLE, Colour, Style
+from gpu_vecenv.render.trails import Trails
+
+State = Mapping[str, np.ndarray]
+
+
+class SceneRenderer:
+    """Pictures of one world from a description. A class `Renderer` of `render.py` is a subclass that defines `pictures()`.
+
+    Args:
+        params: The environment's resolved parameters.
+        style: Colours and scale.
+    """
+
+    def __init__(self, params: Mapping[str, Any], style: Style = DEFAULT_STYLE) -> None:
+        self._pictures = self.pictures(params)
+        scenes = dict.fromkeys((*self._pictures.frame, *self._pictures.scene))
+        self._drawn = {scene: DrawnScene(scene, style) for scene in scenes}
+        self.reset()
+
+    def pictures(self, params: Mapping[str, Any]) -> Pictures:
+        """Return the pictures of a world with these parameters."""
+        raise NotImplementedError
+
+    def describe(self) -> Json:
+        """Return the pictures as data, for a page."""
+        return self._pictures.json
+
+    def reset(self) -> None:
+        """Forget the states of the episode."""
+        self._time, self._episode = -1, 0
+        for drawn in self._drawn.values():
+            drawn.reset()
+
+    def frame(self, state: State) -> np.ndarray:
+        """Draw a state.
+
+        Args:
+            state: One world's state without a leading axis, and the scalar `t`. An optional `episode` distinguishes episodes.
+
+        Returns:
+            The picture, uint8 of shape (H, W, 3).
+        """
+        return self._draw(self._pictures.frame, state, 0 if self._pictures.stacked else 1)
+
+    def scene(self, state: State) -> np.ndarray:
+        """Draw a state as a part of a picture that has one `legend`; see `frame`."""
+        return self._draw(self._pictures.scene, state, 0) if self._pictures.scene else self.frame(state)
+
+    @property
+    def legend(self) -> tuple[Entry, ...]:
+        """Names of the shapes in `scene`."""
+        return tuple(map(entry_of, self._pictures.legend))
+
+    def _draw(self, scenes: Sequence[Scene], state: State, axis: int) -> np.ndarray:
+        with np.errstate(divide="ignore", invalid="ignore"):  # a shape that is not shown may have no place
+            self._follow(state)
+            return np.concatenate([self._drawn[scene].to_array(state) for scene in scenes], axis=axis)
+
+    def _follow(self, state: State) -> None:
+        time, episode = int(state["t"]), int(state.get("episode", 0))
+        if time < self._time or episode != self._episode:
+            self.reset()
+        for drawn in self._drawn.values():
+            drawn.follow(state, time, again=time == self._time)
+        self._time, self._episode = time, episode
+
+
+def entry_of(glyph: Glyph) -> Entry:
+    """Return a glyph as an entry of a legend."""
+
+    def draw(canvas: Canvas, at: Point) -> None:
+        for block in glyph.shapes(at).blocks:
+            draw_block(canvas, block, Now({}))
+
+    return Entry(glyph.word, draw)
+
+
+class Memory:
+    """What a scene remembers, for each entry of ``Scene.memory`` an array with a number for each index."""
+
+    def __init__(self, entries: list[Json]) -> None:
+        self._entries = entries
+        self._before: list[np.ndarray] = []
+        self._kept = [np.full(entry["count"], -np.inf) for entry in entries]  # times of events, and largest numbers
+        self.values: list[np.ndarray] = []
+
+    def follow(self, state: State, time: int) -> None:
+        """Take the next state of the episode."""
+        self.values, present = [], []
+        for place, entry in enumerate(self._entries):
+            now = Now(state, {entry["variable"]: np.arange(entry["count"])}, self.values)
+            present.append(np.broadcast_to(now.value(entry["number"]), entry["count"]))
+            if entry["kind"] == "age":
+                self._kept[place] = np.where(present[place], time, self._kept[place])
+                self.values.append(np.minimum(time - self._kept[place], NEVER))
+            elif entry["kind"] == "highest":
+                self._kept[place] = np.maximum(present[place], self._kept[place])
+                self.values.append(self._kept[place])
+            else:
+                follows = entry["kind"] == "before" and self._before
+                self.values.append(self._before[place] if follows else present[place])
+        self._before = present
+
+
+KEPT = ("trail", "curve", "columns")
+"""Shapes that follow the states of an episode."""
+
+
+class Curve:
+    """A number over the states of an episode, for each entry of a block; see ``curve()`` and ``columns()`` of ``Scene``."""
+
+    def __init__(self, shape: Json) -> None:
+        self._shape = shape
+        self._points: dict[tuple[float, ...], list[tuple[float, float]]] = {}  # by place
+
+    def follow(self, now: Now, count: int) -> None:
+        """Take the values of the next state of the episode."""
+        if "when" not in self._shape or np.all(now.value(self._shape["when"])):
+            shares, values = now.values(self._shape["share"], count), now.values(self._shape["value"], count)
+            self._points[tuple(shares)] = [*zip(shares, values, strict=True)]
+
+    def draw(self, canvas: Canvas, index: int, colour: Colour, area: Colour | None) -> None:
+        """Draw the curve or the columns of an entry."""
+        points = [points[index] for points in self._points.values()]
+        if self._shape["op"] == "columns":
+            self._draw_columns(canvas, points, colour)
+        elif points:
+            self._draw_curve(canvas, points, colour, area)
+
+    def _draw_columns(self, canvas: Canvas, points: list[tuple[float, float]], colour: Colour) -> None:
+        left, top, right, bottom = self._shape["box"]
+        for share, value in points:
+            at, height = left + share * (right - left), min(1.0, value) * (bottom - top)
+            canvas.rectangle(at, bottom - height, at + self._shape["width"] * (right - left), bottom, colour)
+
+    def _draw_curve(self, canvas: Canvas, points: list[tuple[float, float]], colour: Colour, area: Colour | None) -> None:
+        shape = self._shape
+        left, top, right, bottom = shape["box"]
+        shown = [*points[: -1 : 1 + len(points) // int(right - left)], points[-1]]
+        highest = shape["highest"] or max(shape["floor"], *(value for _, value in points))
+        across, up = right - left, (bottom - top - shape["inset"]) / highest
+        line = [(left + min(1.0, share) * across, bottom - value * up) for share, value in shown]
+        if area is not None:
+            canvas.polygon([(line[0][0], bottom), *line, (line[-1][0], bottom)], area)
+        if len(line) > 1:
+            canvas.line(line, colour, shape["width"])
+        canvas.disc(line[-1], shape["dot"], colour)
+
+
+class DrawnScene:
+    """One scene, what it keeps of the episode, and the part of its picture that no state changes.
+
+    Args:
+        scene: The description.
+        style: Colours and scale.
+    """
+
+    def __init__(self, scene: Scene, style: Style) -> None:
+        self._scene, self._empty = scene, Canvas(scene.width, scene.height, style=style)
+        blocks = [part for block in scene.blocks for part in ([block] if "count" in block else shape_by_shape(block))]
+        still = next((k for k, block in enumerate(blocks) if depends_on_state(block)), len(blocks))
+        for block in blocks[:still]:
+            draw_block(self._empty, block, now_of(block, {}))
+        self._moving = blocks[still:]
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the states of the episode."""
+        self._memory = Memory(self._scene.memory)
+        self._kept: dict[int, Trails | Curve] = {}
+        for block in self._moving:
+            for shape in block["shapes"]:
+                if shape["op"] in KEPT:
+                    self._kept[id(shape)] = Trails(shape["steps"]) if shape["op"] == "trail" else Curve(shape)
+
+    def follow(self, state: State, time: int, again: bool) -> None:
+        """Take the next state of the episode; `again` for one of the same time as the last."""
+        self._memory.follow(state, time)
+        for block in self._moving:
+            count, now = block.get("count", 1), now_of(block, state, self._memory.values)
+            for shape in block["shapes"]:
+                kept = self._kept.get(id(shape))
+                if isinstance(kept, Trails):
+                    kept.push(np.array([now.values(part, count) for part in shape["at"]]).T, again)
+                elif isinstance(kept, Curve):
+                    kept.follow(now, count)
+
+    def to_array(self, state: State) -> np.ndarray:
+        """Draw a state that was followed."""
+        canvas = self._empty.copy()
+        for block in self._moving:
+            draw_block(canvas, block, now_of(block, state, self._memory.values), self._kept)
+        return canvas.to_array()
+
+
+def shape_by_shape(block: Json) -> list[Json]:
+    """Return a block for each shape of a block."""
+    return [{"shapes": [shape]} for shape in block["shapes"]]
+
+
+def now_of(block: Json, state: Mapping[str, Any], remembered: Any = ()) -> Now:
+    """Return the values that a block is drawn with."""
+    return Now(state, {block["variable"]: np.arange(block["count"])} if "count" in block else None, remembered)
+
+
+def depends_on_state(json: Json) -> bool:
+    """Return True if a part of a description reads the state or follows it."""
+    if isinstance(json, dict):
+        return json.get("op") in KEPT or any(map(depends_on_state, json.values()))
+    return isinstance(json, list) and (json[:1] in (["field"], ["remembered"]) or any(map(depends_on_state, json)))
+
+
+DRAW: dict[str, Callable[..., None]] = {
+    "line": lambda canvas, points, ink, width: canvas.line(points, ink, width),
+    "polygon": lambda canvas, points, ink: canvas.polygon(points, ink),
+    "disc": lambda canvas, at, radius, ink: canvas.disc(at, radius, ink),
+    "ring": lambda canvas, at, radius, ink, width: canvas.ring(at, radius, ink, width),
+    "cross": lambda canvas, at, radius, ink, width: canvas.cross(at, radius, ink, width),
+    "rectangle": lambda canvas, box, ink, corner: canvas.rectangle(*box, ink, corner=corner),
+    "text": lambda canvas, at, words, size, ink, anchor: canvas.text(at, words, size, ink, anchor),
+}
+"""Functions that draw shapes, by name."""
+
+
+def draw_block(canvas: Canvas, block: Json, now: Now, kept: Mapping[int, Trails | Curve] | None = None) -> None:
+    """Draw the shapes of a block, all of them for each index."""
+    count, columns = block.get("count", 1), []
+    for shape in block["shapes"]:
+        column = column_of(shape, now, count, canvas)
+        follower = kept.get(id(shape)) if kept else None
+        if isinstance(follower, Trails):
+            follower.draw(canvas, column["ink"], shape["size"])
+        else:
+            columns.append((shape["op"], column, now.values(shape.get("when", 1), count), follower))
+    for index in range(count):
+        for op, column, shown, follower in columns:
+            if isinstance(follower, Curve):
+                follower.draw(canvas, index, column["ink"][index], column["area"][index] if "area" in column else None)
+            elif shown[index]:
+                DRAW[op](canvas, **{name: values[index] for name, values in column.items()})
+
+
+def column_of(shape: Json, now: Now, count: int, canvas: Canvas) -> dict[str, list[Any]]:
+    """Return the arguments of a shape by name, each with a value for each index."""
+    column: dict[str, list[Any]] = {}
+    for name in ("ink", "area"):
+        if name in shape:
+            column[name] = now.colours(shape[name], count, canvas.palette)
+    if shape["op"] in KEPT:
+        return column
+    column |= {name: now.values(shape[name], count) for name in ("radius", "width", "corner", "size") if name in shape}
+    for name in ("at", "box"):
+        if name in shape:
+            column[name] = [*zip(*(now.values(part, count) for part in shape[name]), strict=True)]
+    if "points" in shape:
+        points = [zip(now.values(x, count), now.values(y, count), strict=True) for x, y in shape["points"]]
+        column["points"] = [*zip(*points, strict=True)]
+    if "words" in shape:
+        texts = [[part] * count if isinstance(part, str) else written(now, count, *part) for part in shape["words"]]
+        column["words"] = ["".join(words) for words in zip(*texts, strict=True)]
+        column["anchor"] = [shape["anchor"]] * count
+    return column
+
+
+def written(now: Now, count: int, number: Json, form: str | Sequence[str]) -> list[str]:
+    """Return numbers as text in a format of Python, or the words with these indices."""
+    numbers = now.values(number, count)
+    if not isinstance(form, str):
+        return [form[int(number)] for number in numbers]
+    return [format(number if "f" in form else round(number), form) for number in numbers]

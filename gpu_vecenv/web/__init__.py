@@ -1,0 +1,1 @@
+"""Worlds in a browser and in Node: the kernels of an env as WebAssembly, and the script that steps them."""

@@ -1,0 +1,424 @@
+// @ts-check
+// Draws pictures that are data (render/scene.py) on a canvas, as render/scene_renderer.py draws them with Pillow.
+
+/** @typedef {any} Json */
+/** @typedef {[number, number, number]} Colour */
+/** @typedef {Record<string, Colour>} Palette */
+/** @typedef {{ numbers: ArrayLike<number | bigint>, shape: number[] }} Field numbers of all worlds; shape in one world */
+/** @typedef {() => number} Value */
+/** @typedef {{ x: number, y: number, scale: number }} Place of the left upper corner on the canvas, in its pixels */
+/** @typedef {{ values: Float64Array[], before: Float64Array[] | null, kept: Float64Array[], points: Map<object, any[]> }} Memory
+ * values of the entries of a scene's memory, those of the state before, times of events and largest numbers, points */
+
+/** @type {Record<string, (...given: number[]) => number>} */
+const OPERATIONS = {
+  "+": (x, y) => x + y, "-": (x, y) => x - y, "*": (x, y) => x * y, "/": (x, y) => x / y,
+  "%": (x, y) => x - y * Math.floor(x / y),
+  "<": (x, y) => +(x < y), "<=": (x, y) => +(x <= y), "==": (x, y) => +(x === y), "&": (x, y) => +(!!x && !!y),
+  "|": (x, y) => +(!!x || !!y), "!": (x) => +!x, neg: (x) => -x, abs: Math.abs, floor: Math.floor, sin: Math.sin, cos: Math.cos,
+  sqrt: Math.sqrt, log: Math.log, least: Math.min, most: Math.max,
+};
+/** @type {Record<string, [number, (x: number, y: number) => number]>} */
+const REDUCTIONS = { sum: [0, (x, y) => x + y], min: [Infinity, Math.min], max: [-Infinity, Math.max] };
+const OPACITIES = [0.15, 0.3, 0.48, 0.7]; // of the parts of a trail, the oldest first
+const KEPT = ["trail", "curve", "columns"]; // shapes that follow the states of an episode
+const NEVER = 1e9, TURN = 2 * Math.PI;
+
+/** A number as Python's format() writes it. @param {number} number @param {string} form such as ",d" or "+z.2f" */
+export function written(number, form) {
+  const [, sign, zero, comma, digits] = /** @type {string[]} */ (/^(\+?)(z?)(,?)(?:d|\.(\d)f)$/.exec(form));
+  const [whole, rest] = Math.abs(number).toFixed(Number(digits ?? 0)).split(".");
+  const text = (comma ? whole.replace(/\B(?=(\d{3})+$)/g, ",") : whole) + (rest === undefined ? "" : `.${rest}`);
+  const negative = (number < 0 || Object.is(number, -0)) && !((zero || digits === undefined) && /^[0,.]*$/.test(text));
+  return (negative ? "-" : sign) + text;
+}
+
+/** Tells if a part of a description reads the state or follows it. @param {Json} json @returns {boolean} */
+function moves(json) {
+  if (Array.isArray(json)) return json[0] === "field" || json[0] === "remembered" || json.some(moves);
+  return !!json && typeof json === "object" && (KEPT.includes(json.op) || Object.values(json).some(moves));
+}
+
+export class Scene {
+  /** @type {Record<number, number>} values of variables */
+  #variables = {};
+  #world = 0;
+  /** @type {Memory | null} */
+  #memory = null;
+  #shift = 0; // Pillow counts places of lines and polygons from the middle of its pixels, which are half as large
+
+  /**
+   * @param {Json} json
+   * @param {Record<string, Field>} fields of the state
+   * @param {Palette} palette
+   * @param {string} font family of letters
+   */
+  constructor(json, fields, palette, font = "sans-serif") {
+    this.width = /** @type {number} */ (json.size[0]);
+    this.height = /** @type {number} */ (json.size[1]);
+    this.fields = fields;
+    this.palette = palette;
+    this.font = font;
+    this.entries = json.memory.map((/** @type {Json} */ entry) => ({ ...entry, value: this.#number(entry.number) }));
+    /** @type {Json[]} */
+    const blocks = json.blocks.flatMap((/** @type {Json} */ block) =>
+      "count" in block ? [block] : block.shapes.map((/** @type {Json} */ shape) => ({ shapes: [shape] })));
+    this.still = blocks.findIndex(moves);
+    if (this.still < 0) this.still = blocks.length;
+    this.blocks = blocks.map(({ count = 1, variable = 0, shapes }) =>
+      ({ count, variable, shapes: shapes.map((/** @type {Json} */ shape) => this.#shape(shape)) }));
+  }
+
+  // ---- descriptions to functions ------------------------------------------------------------------------------------------
+
+  /** @param {Json} json @returns {Value} */
+  #number(json) {
+    if (!Array.isArray(json)) return () => Number(json);
+    const [name, ...given] = json;
+    if (name === "field") return this.#field(given[0], given.slice(1).map((part) => this.#number(part)));
+    if (name === "remembered") {
+      const index = this.#number(given[1]);
+      return () => /** @type {Memory} */ (this.#memory).values[given[0]][index()];
+    }
+    if (name === "table") {
+      const index = this.#number(given[1]);
+      return () => given[0][index()];
+    }
+    if (name === "i") return () => this.#variables[given[0]];
+    if (name in REDUCTIONS) {
+      const [variable, count, body] = given, [start, join] = REDUCTIONS[name], value = this.#number(body);
+      return () => {
+        let result = start;
+        for (let i = 0; i < count; ++i) {
+          this.#variables[variable] = i;
+          result = join(result, value());
+        }
+        return result;
+      };
+    }
+    const parts = given.map((part) => this.#number(part));
+    if (name === "if") return () => (parts[0]() ? parts[1]() : parts[2]());
+    const operation = OPERATIONS[name], [x, y] = parts;
+    return y ? () => operation(x(), y()) : () => operation(x());
+  }
+
+  /** @param {string} name @param {Value[]} index */
+  #field(name, index) {
+    const { numbers, shape } = this.fields[name], size = shape.reduce((product, extent) => product * extent, 1);
+    const strides = shape.map((_, axis) => shape.slice(axis + 1).reduce((product, extent) => product * extent, 1));
+    return () => {
+      let at = this.#world * size;
+      for (let axis = 0; axis < index.length; ++axis) at += index[axis]() * strides[axis];
+      return Number(numbers[at]);
+    };
+  }
+
+  /** @param {Json} json @returns {() => Colour} */
+  #colour([name, ...given]) {
+    if (name === "ink") return () => this.palette[given[0]];
+    if (name === "if") {
+      const [test, one, other] = [this.#number(given[0]), this.#colour(given[1]), this.#colour(given[2])];
+      return () => (test() ? one() : other());
+    }
+    const [top, ground, share] = [this.#colour(given[0]), this.#colour(given[1]), this.#number(given[2])];
+    return () => {
+      const colour = top(), below = ground(), opacity = share();
+      return /** @type {Colour} */ (colour.map((part, k) => Math.round(below[k] + (part - below[k]) * opacity)));
+    };
+  }
+
+  /** @param {Json} shape @returns {Json} */
+  #shape(shape) {
+    const made = { ...shape, id: shape, ink: this.#colour(shape.ink), when: this.#number(shape.when ?? 1) };
+    const numbers = (/** @type {Json[]} */ parts) => parts.map((part) => this.#number(part));
+    for (const name of ["radius", "width", "corner", "size", "share", "value"]) {
+      if (name in shape) made[name] = this.#number(shape[name]);
+    }
+    for (const name of ["at", "box"]) if (name in shape) made[name] = numbers(shape[name]);
+    if ("area" in shape) made.area = this.#colour(shape.area);
+    if ("points" in shape) made.points = shape.points.map(numbers);
+    if ("words" in shape) made.words = shape.words.map((/** @type {Json} */ part) => this.#words(part));
+    return made;
+  }
+
+  /** @param {Json} part @returns {() => string} */
+  #words(part) {
+    if (typeof part === "string") return () => part;
+    const number = this.#number(part[0]), form = part[1];
+    return Array.isArray(form) ? () => form[number()] : () => written(number(), form);
+  }
+
+  // ---- the episode ----------------------------------------------------------------------------------------------------------
+
+  /** What the scene remembers of the episode of a world; make it anew when an episode starts. @returns {Memory} */
+  memory() {
+    const kept = this.entries.map((/** @type {Json} */ { count }) => new Float64Array(count).fill(-Infinity));
+    return { values: [], before: null, kept, points: new Map() };
+  }
+
+  /** Takes the next state of a world. @param {Memory} memory @param {number} world @param {number} time @param {boolean} again */
+  follow(memory, world, time, again) {
+    this.#world = world;
+    this.#memory = memory;
+    memory.values = [];
+    /** @type {Float64Array[]} */
+    const present = [];
+    this.entries.forEach((/** @type {Json} */ { kind, count, variable, value }, /** @type {number} */ place) => {
+      const now = Float64Array.from({ length: count }, (_, i) => ((this.#variables[variable] = i), value()));
+      present.push(now);
+      const kept = memory.kept[place];
+      if (kind === "age") {
+        now.forEach((event, i) => { if (event) kept[i] = time; });
+        memory.values.push(kept.map((since) => Math.min(time - since, NEVER)));
+      } else if (kind === "highest") {
+        now.forEach((number, i) => { kept[i] = Math.max(kept[i], number); });
+        memory.values.push(kept);
+      } else memory.values.push(kind === "before" && memory.before ? memory.before[place] : now);
+    });
+    memory.before = present;
+    for (const { count, variable, shapes } of this.blocks) {
+      for (const shape of shapes) {
+        if (!KEPT.includes(shape.op) || !shape.when()) continue;
+        const trail = shape.op === "trail", value = () => (trail ? shape.at.map(call) : [shape.share(), shape.value()]);
+        this.#keep(memory, shape, again, this.#each(count, variable, value));
+      }
+    }
+  }
+
+  /** @param {number} count @param {number} variable @param {() => number[]} value */
+  #each(count, variable, value) { return Array.from({ length: count }, (_, i) => ((this.#variables[variable] = i), value())); }
+
+  /** @param {Memory} memory @param {Json} shape @param {boolean} again @param {number[][]} points */
+  #keep(memory, shape, again, points) {
+    const kept = memory.points.get(shape.id) ?? [], last = kept[kept.length - 1];
+    if (shape.op === "trail" ? again : last && last.every((/** @type {number[]} */ [share], /** @type {number} */ i) =>
+      share === points[i][0])) kept.pop();
+    kept.push(points);
+    if (shape.op === "trail" && kept.length > shape.steps + 1) kept.shift();
+    memory.points.set(shape.id, kept);
+  }
+
+  // ---- drawing --------------------------------------------------------------------------------------------------------------
+
+  /**
+   * Draws a state that was followed.
+   * @param {CanvasRenderingContext2D} context
+   * @param {Place} place
+   * @param {Memory} memory
+   * @param {number} world
+   * @param {"all" | "still" | "moving"} part still: what no state changes, which lies below the rest
+   */
+  draw(context, { x, y, scale }, memory, world, part = "all") {
+    this.#world = world;
+    this.#memory = memory;
+    context.save();
+    context.beginPath();
+    context.rect(x, y, this.width * scale, this.height * scale);
+    context.clip();
+    context.translate(x, y);
+    context.scale(scale, scale);
+    context.lineJoin = "bevel";
+    this.#shift = 0.25 / scale;
+    if (part !== "moving") this.#fill(context, this.palette.page, () => context.rect(0, 0, this.width, this.height));
+    const [first, last] = [part === "moving" ? this.still : 0, part === "still" ? this.still : this.blocks.length];
+    for (const { count, variable, shapes } of this.blocks.slice(first, last)) {
+      for (const shape of shapes) if (shape.op === "trail") this.#trail(context, shape, variable);
+      for (let i = 0; i < count; ++i) {
+        this.#variables[variable] = i;
+        for (const shape of shapes) {
+          if (shape.op === "curve") this.#curve(context, shape, i);
+          else if (shape.op === "columns") this.#columns(context, shape, i, scale);
+          else if (shape.op !== "trail" && shape.when()) this.#draw(context, shape, scale);
+        }
+      }
+    }
+    context.restore();
+  }
+
+  /** @param {CanvasRenderingContext2D} context @param {Colour} colour @param {() => void} path */
+  #fill(context, colour, path) {
+    context.fillStyle = `rgb(${colour.join()})`;
+    context.beginPath();
+    path();
+    context.fill();
+  }
+
+  /** @param {CanvasRenderingContext2D} context @param {Colour} colour @param {number} width @param {() => void} path */
+  #stroke(context, colour, width, path) {
+    context.strokeStyle = `rgb(${colour.join()})`;
+    context.lineWidth = width;
+    context.beginPath();
+    path();
+    context.stroke();
+  }
+
+  /** @param {CanvasRenderingContext2D} context @param {number[][]} points */
+  #trace(context, points) {
+    const shift = this.#shift;
+    points.forEach(([x, y], k) => (k ? context.lineTo(x + shift, y + shift) : context.moveTo(x + shift, y + shift)));
+  }
+
+  /** @param {CanvasRenderingContext2D} context @param {Json} shape @param {number} scale */
+  #draw(context, shape, scale) {
+    const ink = shape.ink(), [x, y] = (shape.at ?? []).map(call), radius = shape.radius?.();
+    // As thick as Pillow draws it: whole halves of a pixel, at least one.
+    const thick = shape.width && Math.max(1, Math.round(2 * scale * shape.width())) / (2 * scale);
+    const path = () => this.#trace(context, shape.points.map((/** @type {Value[]} */ point) => point.map(call)));
+    switch (shape.op) {
+      case "line": return this.#stroke(context, ink, thick, path);
+      case "polygon": return this.#fill(context, ink, path);
+      case "disc": return this.#fill(context, ink, () => context.arc(x, y, radius, 0, TURN));
+      case "ring": return this.#stroke(context, ink, thick, () => context.arc(x, y, Math.max(0, radius - thick / 2), 0, TURN));
+      case "cross": {
+        const arm = 0.7071 * radius;
+        return this.#stroke(context, ink, thick, () => {
+          this.#trace(context, [[x - arm, y - arm], [x + arm, y + arm]]);
+          this.#trace(context, [[x - arm, y + arm], [x + arm, y - arm]]);
+        });
+      }
+      case "rectangle": {
+        const round = shape.corner(), place = (/** @type {Value} */ edge) => (round ? edge() : snapped(edge(), scale));
+        const [left, top, right, bottom] = shape.box.map(place), width = right - left, height = bottom - top;
+        if (!(width > 0 && height > 0)) return;
+        const corner = Math.min(round, width / 2, height / 2);
+        return this.#fill(context, ink, () => context.roundRect(left, top, width, height, corner));
+      }
+      default: return this.#text(context, shape, ink, { x, y, scale });
+    }
+  }
+
+  /**
+   * Writes a text. Letters are as far apart as those of Pillow, whose widths are whole halves of a pixel.
+   * @param {CanvasRenderingContext2D} context @param {Json} shape @param {Colour} ink @param {Place} place
+   */
+  #text(context, shape, ink, { x, y, scale }) {
+    const [across, down] = shape.anchor, words = shape.words.map(call).join("");
+    context.fillStyle = `rgb(${ink.join()})`;
+    context.font = `${Math.max(1, Math.round(2 * scale * shape.size())) / (2 * scale)}px ${this.font}`;
+    context.textRendering = "geometricPrecision"; // places of letters are not rounded
+    const measured = (/** @type {string} */ text) => context.measureText(text).width, letters = Array.from(words);
+    const rounded = (/** @type {number} */ width) => Math.round(2 * scale * width) / (2 * scale);
+    const widths = letters.map((letter, k) => {
+      const next = letters[k + 1] ?? "";
+      return rounded(measured(letter)) + measured(letter + next) - measured(letter) - measured(next);
+    });
+    const width = widths.reduce((sum, one) => sum + one, 0);
+    const { fontBoundingBoxAscent: ascent, fontBoundingBoxDescent: descent } = context.measureText(words);
+    let at = across === "l" ? x : across === "m" ? x - width / 2 : x - width;
+    letters.forEach((letter, k) => {
+      context.fillText(letter, at, down === "m" ? y + (ascent - descent) / 2 : y);
+      at += widths[k];
+    });
+  }
+
+  /** @param {CanvasRenderingContext2D} context @param {Json} shape @param {number} variable */
+  #trail(context, shape, variable) {
+    const kept = this.#memory?.points.get(shape.id) ?? [], part = shape.steps / OPACITIES.length, size = shape.size();
+    OPACITIES.forEach((opacity, k) => {
+      const stop = kept.length - part * (OPACITIES.length - 1 - k);
+      const piece = kept.slice(Math.max(0, stop - part - 1), Math.max(0, stop));
+      if (piece.length < 2) return;
+      for (let i = 0; i < piece[0].length; ++i) {
+        this.#variables[variable] = i;
+        const points = piece.map((places) => places[i]), surface = this.palette.surface;
+        if (points.every(([x, y]) => x === points[0][0] && y === points[0][1])) continue;
+        const colour = /** @type {Colour} */ (shape.ink().map((/** @type {number} */ one, /** @type {number} */ band) =>
+          Math.round(surface[band] + (one - surface[band]) * opacity)));
+        this.#stroke(context, colour, Math.max(1, 0.4 * size * opacity), () => this.#trace(context, points));
+      }
+    });
+  }
+
+  /** @param {CanvasRenderingContext2D} context @param {Json} shape @param {number} i @param {number} scale */
+  #columns(context, shape, i, scale) {
+    const [left, top, right, bottom] = shape.box.map(call);
+    for (const entries of this.#memory?.points.get(shape.id) ?? []) {
+      const [share, value] = entries[i], at = left + share * (right - left), height = Math.min(1, value) * (bottom - top);
+      const edges = [at, bottom - height, at + shape.width() * (right - left), bottom];
+      const [x, y, end, low] = edges.map((edge) => snapped(edge, scale));
+      this.#fill(context, shape.ink(), () => context.rect(x, y, end - x, low - y));
+    }
+  }
+
+  /** @param {CanvasRenderingContext2D} context @param {Json} shape @param {number} i */
+  #curve(context, shape, i) {
+    const points = (this.#memory?.points.get(shape.id) ?? []).map((entries) => entries[i]);
+    if (!points.length) return;
+    const [left, top, right, bottom] = shape.box.map(call), stride = 1 + Math.floor(points.length / Math.floor(right - left));
+    const highest = shape.highest || points.reduce((most, [, value]) => Math.max(most, value), shape.floor);
+    const up = (bottom - top - shape.inset) / highest;
+    const shown = points.filter((_, k) => k % stride === 0 && k < points.length - 1).concat([points[points.length - 1]]);
+    const line = shown.map(([share, value]) => [left + Math.min(1, share) * (right - left), bottom - value * up]);
+    const [start, end] = [line[0], line[line.length - 1]];
+    const around = [[start[0], bottom], ...line, [end[0], bottom]];
+    if (shape.area) this.#fill(context, shape.area(), () => this.#trace(context, around));
+    if (line.length > 1) this.#stroke(context, shape.ink(), shape.width(), () => this.#trace(context, line));
+    this.#fill(context, shape.ink(), () => context.arc(end[0], end[1], shape.dot, 0, TURN));
+  }
+}
+
+/** An edge where Pillow has it: at half a pixel. @param {number} edge @param {number} scale */
+const snapped = (edge, scale) => Math.floor(2 * scale * edge + 1e-6) / (2 * scale);
+
+/** @param {() => any} value */
+const call = (value) => value();
+
+/** The pictures of one world: its frame, and its scene, which is the frame without a panel. */
+export class Pictures {
+  /**
+   * @param {Json} json
+   * @param {Record<string, Field>} fields
+   * @param {Palette} palette
+   * @param {string} [font]
+   */
+  constructor(json, fields, palette, font) {
+    this.json = json;
+    /** @type {Scene[]} */
+    this.scenes = json.scenes.map((/** @type {Json} */ scene) => new Scene(scene, fields, palette, font));
+    /** @type {Memory[]} */
+    this.memories = [];
+    this.time = -1;
+    this.episode = 0;
+    this.reset();
+  }
+
+  /** Forgets the states of the episode. */
+  reset() {
+    this.memories = this.scenes.map((scene) => scene.memory());
+    this.time = -1;
+    this.episode = 0;
+  }
+
+  /** Takes the next state of a world. @param {number} world @param {number} time @param {number} episode */
+  follow(world, time, episode) {
+    if (time < this.time || episode !== this.episode) this.reset();
+    this.scenes.forEach((scene, k) => scene.follow(this.memories[k], world, time, time === this.time));
+    this.time = time;
+    this.episode = episode;
+  }
+
+  /** Width and height. @param {"frame" | "scene"} kind */
+  size(kind) {
+    const { parts, across } = this.#parts(kind);
+    const widths = parts.map((k) => this.scenes[k].width), heights = parts.map((k) => this.scenes[k].height);
+    const sum = (/** @type {number[]} */ sizes) => sizes.reduce((one, other) => one + other, 0);
+    return across ? [sum(widths), heights[0]] : [widths[0], sum(heights)];
+  }
+
+  /** @param {"frame" | "scene"} kind @returns {{ parts: number[], across: boolean }} */
+  #parts(kind) {
+    const parts = kind === "scene" && this.json.scene.length ? this.json.scene : this.json.frame;
+    return { parts, across: parts === this.json.frame && !this.json.stacked };
+  }
+
+  /** Draws a state that was followed. @param {CanvasRenderingContext2D} context @param {"frame" | "scene"} kind
+   * @param {Place} place @param {number} world @param {"all" | "still" | "moving"} [part] */
+  draw(context, kind, { x, y, scale }, world, part) {
+    const { parts, across } = this.#parts(kind);
+    for (const k of parts) {
+      this.scenes[k].draw(context, { x, y, scale }, this.memories[k], world, part);
+      if (across) x += this.scenes[k].width * scale;
+      else y += this.scenes[k].height * scale;
+    }
+  }
+}
