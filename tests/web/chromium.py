@@ -7,12 +7,17 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+import pytest
+
 WEB = Path(__file__).parents[2] / "gpu_vecenv" / "web"
 
 
 def find_chromium():
     """Return the command of Chromium; None without one."""
     return os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+
+
+in_chromium = pytest.mark.skipif(find_chromium() is None, reason="needs Chromium: apt-get install chromium")
 
 
 def text_of_page(script, *modules):

@@ -17,7 +17,7 @@ from gpu_vecenv.render.scene_renderer import SceneRenderer
 from gpu_vecenv.render.style import THEMES, make_style
 from gpu_vecenv.testing.subject import Subject
 from tests.ids import marked
-from tests.web.chromium import text_of_page
+from tests.web.chromium import in_chromium, text_of_page
 
 NOT_DATA = ("WarpCatalysis-v0",)
 """Envs whose pictures are drawn on a canvas of Pillow alone."""
@@ -71,6 +71,7 @@ for (const kind of ["frame", "scene"]) for (const palette of Object.values(theme
 
 
 @pytest.mark.in_ci
+@in_chromium
 @pytest.mark.parametrize("name", DRAWN)
 def test_the_canvas_of_a_page_draws_what_pillow_draws(name):
     env = gymnasium.make_vec(name, num_envs=1, device="cpu", array="numpy").unwrapped
@@ -105,6 +106,7 @@ NUMBERS = (0.0, -0.0, 0.04, -0.04, 1.0, -1.0, 3.14159, 999.4, 1000.0, 1234567.0,
 
 
 @pytest.mark.in_ci
+@in_chromium
 def test_a_page_writes_and_computes_numbers_as_python_does():
     x = field("x", 2)
     numbers = {

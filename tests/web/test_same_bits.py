@@ -16,7 +16,7 @@ from gpu_vecenv.testing.run import at
 from gpu_vecenv.testing.subject import action_table
 from gpu_vecenv.web import node_worlds
 from gpu_vecenv.web.node_worlds import NodeWorlds
-from tests.parity.trajectory import CASES, EACH, RECORD, STEPS, digest_of
+from tests.parity.trajectory import CASES, RECORD, STEPS, digest_of
 from tests.trees import assert_trees_equal, leaves
 
 MAX_MODULE = 60_000
@@ -34,8 +34,11 @@ def both(case, spec=None):
             yield env, worlds
 
 
-@pytest.mark.in_ci
-@pytest.mark.parametrize("case", EACH)
+IN_CI = ("cartpole", "recall", "foraging", "grid tag", "tag, small worlds", "catalysis", "rice", "robot warehouse", "spread", "covid")
+"""Cases that CI compares: one of each kind of env. All others are slow."""
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, marks=pytest.mark.in_ci if case in IN_CI else pytest.mark.slow) for case in CASES])
 def test_the_bits_are_the_recorded_ones(case):
     steps = STEPS.get(case, 1000)
     with both(case) as (env, worlds):
