@@ -34,11 +34,24 @@ def both(case, spec=None):
             yield env, worlds
 
 
-IN_CI = ("cartpole", "recall", "foraging", "grid tag", "tag, small worlds", "catalysis", "rice", "robot warehouse", "spread", "covid")
+IN_CI = (
+    "cartpole",
+    "recall",
+    "foraging",
+    "grid tag",
+    "tag, small worlds",
+    "catalysis",
+    "rice",
+    "robot warehouse",
+    "spread",
+    "covid",
+)
 """Cases that CI compares: one of each kind of env. All others are slow."""
 
 
-@pytest.mark.parametrize("case", [pytest.param(case, marks=pytest.mark.in_ci if case in IN_CI else pytest.mark.slow) for case in CASES])
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=pytest.mark.in_ci if case in IN_CI else pytest.mark.slow) for case in CASES]
+)
 def test_the_bits_are_the_recorded_ones(case):
     steps = STEPS.get(case, 1000)
     with both(case) as (env, worlds):
