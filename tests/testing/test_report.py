@@ -121,6 +121,7 @@ def test_a_quick_check_of_an_env_passes(env_id):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("env_id", IDS)
 def test_a_whole_check_of_a_shipped_env_passes(env_id):
     testing.check_env(env_id)
