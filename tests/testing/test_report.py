@@ -59,11 +59,17 @@ def test_results_of_all_kinds_become_rows(checks, capsys, monkeypatch):
         assert words in out, out
 
 
-def test_a_check_that_does_not_end_fails(checks, monkeypatch):
-    checks(teams=waits)
+def compiles_slowly(subject):
+    time.sleep(2.5)
+    return "sm_80"
+
+
+def test_a_check_that_does_not_end_fails_unless_it_only_compiles(checks, monkeypatch):
+    checks(teams=waits, ptx=compiles_slowly)
     monkeypatch.setattr(report, "SECONDS", 0.2)
-    _, result = report.results_of(testing.Subject("WarpCartPole-v1"), quick=True)
-    assert (result.status, "barrier" in result.detail) == ("failed", True) and result.seconds < 20
+    results = {one.name: one for one in report.results_of(testing.Subject("WarpCartPole-v1"), quick=True)}
+    assert (results["teams"].status, "barrier" in results["teams"].detail) == ("failed", True) and results["teams"].seconds < 20
+    assert results["ptx"].status == "ok"
 
 
 def test_without_a_failure_the_status_is_0(checks, capsys):
@@ -115,6 +121,7 @@ def test_a_quick_check_of_an_env_passes(env_id):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("env_id", IDS)
 def test_a_whole_check_of_a_shipped_env_passes(env_id):
     testing.check_env(env_id)
