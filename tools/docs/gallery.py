@@ -41,7 +41,7 @@ GRID_TAG = TrainConfig("WarpGridTag-v0", total_steps=1_500_000, env_kwargs={"gri
 FORAGING = TrainConfig("WarpForaging-8x8-2p-2f-coop-v3")
 
 
-RWARE = TrainConfig("WarpRware-tiny-2ag-easy-v2", total_steps=3_000_000)
+RWARE = TrainConfig("WarpRware-tiny-2ag-easy-v2", total_steps=2_000_000)
 """With two requests for each robot, policies learn within ten minutes."""
 
 
