@@ -85,7 +85,8 @@ def version() -> str:
 def _compiled(source: str, *options: str) -> tuple[Any, str]:
     """Program, and the compiler's log."""
     nvrtc = bindings()
-    given = [option.encode() for option in options]
+    # Without the last option NVRTC 13.0 takes lambdas with parameters of type auto for functions of the host.
+    given = [option.encode() for option in (*options, "-default-device")]
     status, program = nvrtc.nvrtcCreateProgram(source.encode(), b"kernel.cu", 0, [], [])
     _check(status)
     (status,) = nvrtc.nvrtcCompileProgram(program, len(given), given)
