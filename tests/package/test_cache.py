@@ -241,13 +241,14 @@ def test_the_file_that_was_checked_is_the_file_that_is_loaded(tmp_path, monkeypa
     one, two = two_libraries(tmp_path)
 
     def load_while_replaced():
-        check = cache._check
+        checked = cache._checked
 
         def check_then_replace(file, path):
-            check(file, path)
+            data = checked(file, path)
             os.replace(two, one)
+            return data
 
-        cache._check = check_then_replace
+        cache._checked = check_then_replace
         return cache.load(one).number()
 
     assert in_child(load_while_replaced) == 1
