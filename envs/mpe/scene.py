@@ -18,7 +18,7 @@ ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 SAID = [*ALPHABET, "_"]
 """What an agent said, by number; the last one is nothing."""
 
-Place = tuple[Operand, Operand]
+Place = tuple[Number, Number]
 
 
 class Circle(NamedTuple):
@@ -35,7 +35,7 @@ class Circle(NamedTuple):
 class Circles(NamedTuple):
     """Circles of one kind: their number, and each by its index."""
 
-    count: int
+    number: int
     circle: Callable[[Operand], Circle]
 
 
@@ -58,7 +58,8 @@ def letter_of(words: int, speaker: Operand) -> Number:
     """Return the index in `SAID` of what an agent said: of the largest of its numbers, the first of equal ones."""
     loudest = largest(words, lambda k: field("comm", speaker, k))
     letter = smallest(words, lambda k: choose(field("comm", speaker, k).is_(loudest), k, words))
-    return choose(total(words, lambda k: abs(field("comm", speaker, k))) > 0, letter, len(ALPHABET))
+    said: Number = choose(total(words, lambda k: abs(field("comm", speaker, k))) > 0, letter, len(ALPHABET))
+    return said
 
 
 def distance(a: Place, b: Place) -> Number:
@@ -87,13 +88,13 @@ class ParticleRenderer(SceneRenderer):
         """Return the picture, which depends on `max_cycles` and on numbers of agents and landmarks."""
         panel = Panel(self.title, int(params["max_cycles"]), WIDTH, HEIGHT)
         scene = panel.empty()
-        kinds = [kind for kind in self.circles(params, scene.palette) if kind.count]
+        kinds = [kind for kind in self.circles(params, scene.palette) if kind.number]
         reach: Operand = USUAL_REACH
-        for count, circle in kinds:
-            reach = most(reach, largest(count, lambda i, circle=circle: farthest(circle(i).place)) / 0.9)
+        for kind in kinds:
+            reach = most(reach, reach_of(kind) / 0.9)
         scale = scene.now(1, lambda i: SIDE / 2 / reach)[0]
-        for count, circle in kinds:
-            with scene.each(count) as i:
+        for number, circle in kinds:
+            with scene.each(number) as i:
                 draw_circle(scene, circle(i), scale)
         panel.write(scene, self.readings(params))
         return Pictures((scene,))
@@ -106,7 +107,13 @@ def is_near(place: Place) -> Number:
 
 def farthest(place: Place) -> Number:
     """Return the larger coordinate of a place without its sign; 0 if the place is not drawn."""
-    return choose(is_near(place), most(abs(place[0]), abs(place[1])), 0.0)
+    coordinate: Number = choose(is_near(place), most(abs(place[0]), abs(place[1])), 0.0)
+    return coordinate
+
+
+def reach_of(circles: Circles) -> Number:
+    """Return the largest coordinate of circles without its sign."""
+    return largest(circles.number, lambda i: farthest(circles.circle(i).place))
 
 
 def draw_circle(scene: Scene, circle: Circle, scale: Number) -> None:

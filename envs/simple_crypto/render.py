@@ -7,11 +7,11 @@ from typing import Any
 
 from gpu_vecenv.envs.mpe.scene import ALPHABET, Circle, Circles, ParticleRenderer, letter_of, one
 from gpu_vecenv.envs.simple_crypto.spec import WORDS
-from gpu_vecenv.render.expressions import field
+from gpu_vecenv.render.expressions import Number, field
 from gpu_vecenv.render.frame import Reading
 from gpu_vecenv.render.scene import OneOf
 
-PLACES = ((-0.7, 0.0), (0.0, 0.0), (0.7, 0.0))  # of Eve, Bob and Alice, who have none
+ACROSS = (-0.7, 0.0, 0.7)  # places of Eve, Bob and Alice, who have none in the state
 
 
 class Renderer(ParticleRenderer):
@@ -25,8 +25,8 @@ class Renderer(ParticleRenderer):
     def circles(self, params: Mapping[str, Any], palette: Any) -> list[Circles]:
         """Return the three agents, and rings."""
         shown = []
-        for k, (place, colour) in enumerate(zip(PLACES, (palette.vermilion, palette.sky, palette.green), strict=True)):
-            said = letter_of(WORDS, k)
+        for k, (across, colour) in enumerate(zip(ACROSS, (palette.vermilion, palette.sky, palette.green), strict=True)):
+            said, place = letter_of(WORDS, k), (Number(across), Number(0.0))
             shown.append(one(Circle(place, 0.2, colour, said=said)))
             shown.append(one(Circle(place, 0.25, palette.mark, hollow=True, when=said.is_(field("goal")))))
         return shown
