@@ -131,8 +131,8 @@ def options_of(case: str, options: Options) -> dict[str, Any]:
     scenario, _, name = case.partition("-")
     folder, _, file = SCRIPTS[name]
     content = yaml.safe_load((options.source / "baselines" / folder / "config" / f"{file}.yaml").read_text())
-    numbers = {key: float(value) if key in ("LR", "TOTAL_TIMESTEPS") else value for key, value in content.items()}
-    return {**numbers, "ENV_NAME": SCENARIOS[scenario][0], "NUM_SEEDS": options.seeds}
+    config = {key: float(value) if key in ("LR", "TOTAL_TIMESTEPS") else value for key, value in content.items()}
+    return {**config, "ENV_NAME": SCENARIOS[scenario][0], "NUM_SEEDS": options.seeds}
 
 
 def trained(script: Any, config: dict[str, Any], steps: int) -> tuple[Any, float, float]:

@@ -16,7 +16,7 @@ MIDDLE = (WIDTH / 2, HEADER + SIDE / 2)
 USUAL_REACH, FARTHEST = 1.2, 1000.0  # coordinate at the edge of the picture; places beyond the last one are not drawn
 ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 SAID = [*ALPHABET, "_"]
-"""What an agent said, by number; the last one is nothing."""
+"""Letters that an agent may say, by number; the last one stands for silence."""
 
 Place = tuple[Number, Number]
 

@@ -35,7 +35,7 @@ def replay_file(
 
     Files come from gpu-vecenv debug, from make_vec(..., debug=True), and from training runs that stop with a NonFiniteError. If a
     check of a hook failed, the steps are made with this check. If the hooks or numbers of the env have changed since, its steps
-    are those of the present env, and a line says so: they show if the mistake is mended.
+    are those of the present env, and a line says so; they show if the mistake is gone.
 
     Example: gpu-vecenv replay runs/tag/nonfinite.npz --gdb
 

@@ -90,12 +90,12 @@ def entry_of(glyph: Glyph) -> Entry:
 
 
 class Memory:
-    """What a scene remembers, for each entry of ``Scene.memory`` an array with a number for each index."""
+    """Memory of a scene: for each entry of ``Scene.memory`` an array with a number for each index."""
 
     def __init__(self, entries: list[Json]) -> None:
         self._entries = entries
         self._before: list[np.ndarray] = []
-        self._kept = [np.full(entry["count"], -np.inf) for entry in entries]  # times of events, and largest numbers
+        self._extremes = [np.full(entry["count"], -np.inf) for entry in entries]  # last times of events, and largest numbers
         self.values: list[np.ndarray] = []
 
     def follow(self, state: State, time: int) -> None:
@@ -105,11 +105,11 @@ class Memory:
             now = Now(state, {entry["variable"]: np.arange(entry["count"])}, self.values)
             present.append(np.broadcast_to(now.value(entry["number"]), entry["count"]))
             if entry["kind"] == "age":
-                self._kept[place] = np.where(present[place], time, self._kept[place])
-                self.values.append(np.minimum(time - self._kept[place], NEVER))
+                self._extremes[place] = np.where(present[place], time, self._extremes[place])
+                self.values.append(np.minimum(time - self._extremes[place], NEVER))
             elif entry["kind"] == "highest":
-                self._kept[place] = np.maximum(present[place], self._kept[place])
-                self.values.append(self._kept[place])
+                self._extremes[place] = np.maximum(present[place], self._extremes[place])
+                self.values.append(self._extremes[place])
             else:
                 follows = entry["kind"] == "before" and self._before
                 self.values.append(self._before[place] if follows else present[place])
@@ -181,11 +181,11 @@ class DrawnScene:
     def reset(self) -> None:
         """Forget the states of the episode."""
         self._memory = Memory(self._scene.memory)
-        self._kept: dict[int, Trails | Curve] = {}
+        self._followers: dict[int, Trails | Curve] = {}
         for block in self._moving:
             for shape in block["shapes"]:
                 if shape["op"] in KEPT:
-                    self._kept[id(shape)] = Trails(shape["steps"]) if shape["op"] == "trail" else Curve(shape)
+                    self._followers[id(shape)] = Trails(shape["steps"]) if shape["op"] == "trail" else Curve(shape)
 
     def follow(self, state: State, time: int, again: bool) -> None:
         """Take the next state of the episode; `again` for one of the same time as the last."""
@@ -193,17 +193,17 @@ class DrawnScene:
         for block in self._moving:
             count, now = block.get("count", 1), now_of(block, state, self._memory.values)
             for shape in block["shapes"]:
-                kept = self._kept.get(id(shape))
-                if isinstance(kept, Trails):
-                    kept.push(np.array([now.values(part, count) for part in shape["at"]]).T, again)
-                elif isinstance(kept, Curve):
-                    kept.follow(now, count)
+                follower = self._followers.get(id(shape))
+                if isinstance(follower, Trails):
+                    follower.push(np.array([now.values(part, count) for part in shape["at"]]).T, again)
+                elif isinstance(follower, Curve):
+                    follower.follow(now, count)
 
     def to_array(self, state: State) -> np.ndarray:
         """Draw a state that was followed."""
         canvas = self._empty.copy()
         for block in self._moving:
-            draw_block(canvas, block, now_of(block, state, self._memory.values), self._kept)
+            draw_block(canvas, block, now_of(block, state, self._memory.values), self._followers)
         return canvas.to_array()
 
 

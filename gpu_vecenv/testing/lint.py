@@ -98,11 +98,11 @@ def lint_env(layout: Layout) -> list[str]:
     if spec.kernel.suffix == ".py":
         text = translate(spec, spec.kernel, read_text(spec.name, spec.kernel))
         plain = without_comments(text)
-        found = [*conflicts(plain, Ranges(layout)), *joined_axes(plain, layout)]
+        violations = [*conflicts(plain, Ranges(layout)), *joined_axes(plain, layout)]
     else:
         text = _with_headers(spec, spec.kernel, set())
-        found = [*_all_violations(text, Ranges(layout)), *joined_axes(without_comments(text), layout)]
-    places = [(*place_of(text, position), message) for position, message in sorted(set(found))]
+        violations = [*_all_violations(text, Ranges(layout)), *joined_axes(without_comments(text), layout)]
+    places = [(*place_of(text, position), message) for position, message in sorted(set(violations))]
     return [f"{file}:{line}: {message}" for file, line, message in places]
 
 
@@ -152,14 +152,14 @@ def _unmarked(commented: str, text: str, found: Iterable[tuple[int, str]]) -> Vi
         text: the text without comments.
         found: conflicts in it.
     """
-    kept = list(found)
+    remaining = list(found)
     for mark in re.finditer(SCATTER_MARK, commented):
         start = commented.rfind("\n", 0, mark.start()) + 1
         end = mark.start() if text[start : mark.start()].strip() else statement_end(text, mark.end())
-        left = [(position, said) for position, said in kept if not (start <= position < end and SCATTER in said)]
+        left = [(position, said) for position, said in remaining if not (start <= position < end and SCATTER in said)]
         unused = (mark.start(), "the mark `// scatter:` allows nothing, because no such write follows; remove it")
-        kept = left if len(left) < len(kept) else [*left, unused]
-    return kept
+        remaining = left if len(left) < len(remaining) else [*left, unused]
+    return remaining
 
 
 def _doubles(text: str) -> Violations:

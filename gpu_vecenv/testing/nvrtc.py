@@ -86,10 +86,10 @@ def _compiled(source: str, *options: str) -> tuple[Any, str]:
     """Program, and the compiler's log."""
     nvrtc = bindings()
     # Without the last option NVRTC 13.0 takes lambdas with parameters of type auto for functions of the host.
-    given = [option.encode() for option in (*options, "-default-device")]
+    encoded = [option.encode() for option in (*options, "-default-device")]
     status, program = nvrtc.nvrtcCreateProgram(source.encode(), b"kernel.cu", 0, [], [])
     _check(status)
-    (status,) = nvrtc.nvrtcCompileProgram(program, len(given), given)
+    (status,) = nvrtc.nvrtcCompileProgram(program, len(encoded), encoded)
     _, size = nvrtc.nvrtcGetProgramLogSize(program)
     log = bytearray(size)  # bytes of one character are shared by the interpreter: a write to them changes them everywhere
     nvrtc.nvrtcGetProgramLog(program, log)

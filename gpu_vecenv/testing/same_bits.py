@@ -135,12 +135,12 @@ def check_wasm(subject: Subject) -> str:
     try:
         actions = action_table(env, subject.num_steps, subject.seed + 1)
         with contextlib.closing(NodeWorlds(env.worlds.view)) as worlds:
-            found = run_of(worlds, subject.seed, actions)
+            in_node = run_of(worlds, subject.seed, actions)
     except MissingExtraError as error:
         raise NotRunError(str(error)) from error
     finally:
         env.close()
-    require_equal(subject.layout(), run(subject, one_thread), found, "in WebAssembly")
+    require_equal(subject.layout(), run(subject, one_thread), in_node, "in WebAssembly")
     return f"{subject.num_steps} steps in Node"
 
 
