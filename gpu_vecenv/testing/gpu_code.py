@@ -12,7 +12,7 @@ from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.spec.layout import MODULES, Layout
 from gpu_vecenv.testing.errors import CheckError
 from gpu_vecenv.testing.lint import DOUBLE_MARK
-from gpu_vecenv.testing.nvrtc import ARCHITECTURES, Used, compile_ptx, inexact_instructions, kernel_reports
+from gpu_vecenv.testing.nvrtc import ARCHITECTURES, Used, compile_ptx, has_trap, inexact_instructions, kernel_reports
 from gpu_vecenv.testing.subject import Subject
 
 
@@ -24,7 +24,7 @@ def computes_in_double(spec: EnvSpec) -> bool:
 
 
 def check_ptx(subject: Subject, architectures: Sequence[int] = ARCHITECTURES, modules: int = len(MODULES)) -> str:
-    """Compile the kernels for GPUs, and look for instructions whose results may differ from the CPU's.
+    """Compile the kernels for GPUs, and look for traps and for instructions whose results may differ from the CPU's.
 
     Args:
         subject: the env.
@@ -38,6 +38,11 @@ def check_ptx(subject: Subject, architectures: Sequence[int] = ARCHITECTURES, mo
                 ptx = compile_ptx(layout.spec, arch, module, **layout.params)
             except RuntimeError as error:
                 raise CheckError(f"NVRTC, for sm_{arch}: {error}") from error
+            if has_trap(ptx):
+                raise CheckError(
+                    f"{MODULES[module][0]} for sm_{arch} has a trap: somewhere its behaviour is undefined, such as that of a loop "
+                    "without an end or of an atomic addition to a variable of one lane."
+                )
             wrong = inexact_instructions(ptx, doubles=computes_in_double(layout.spec))
             if wrong:
                 raise CheckError(f"{MODULES[module][0]} for sm_{arch} has {wrong[0]}, whose results may differ from the CPU's.")

@@ -40,6 +40,11 @@ def inexact_instructions(ptx: str, doubles: bool = False) -> list[str]:
     return re.findall(rf"\b(?:{'|'.join(banned)})\b", ptx)
 
 
+def has_trap(ptx: str) -> bool:
+    """Return True if the compiler ends a kernel somewhere, which it does where a C++ text has no defined behaviour."""
+    return re.search(r"\btrap;", ptx) is not None
+
+
 def compile_ptx(spec: EnvSpec, arch: int, module: int = 0, **params: Any) -> str:
     """PTX of one of ``layout.MODULES`` for ``sm_<arch>``. Raises RuntimeError with the compiler's log if it does not compile."""
     layout = Layout(spec, spec.resolve(params))

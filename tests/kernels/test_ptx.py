@@ -12,7 +12,7 @@ from gpu_vecenv.backend.cuda import compile_options, module_blocks
 from gpu_vecenv.registration import IDS
 from gpu_vecenv.spec.fields import Scratch
 from gpu_vecenv.spec.layout import MAX_SCRATCH, MODULES, Layout
-from gpu_vecenv.testing.nvrtc import ARCHITECTURES, compile_ptx, inexact_instructions
+from gpu_vecenv.testing.nvrtc import ARCHITECTURES, compile_ptx, has_trap, inexact_instructions
 from tests.marks import slow_but
 
 SHAPES = {
@@ -30,6 +30,7 @@ SHAPES = {
     "WarpSimpleSpread-v3": [{}, {"num_landmarks": 100, "num_agent_neighbors": 7, "continuous_actions": True}],
     "WarpSimpleTag-v3": [{}, {"num_good": 3, "num_agent_neighbors": 2, "continuous_actions": True}],
     "WarpSimpleWorldComm-v3": [{}, {"num_good": 20, "num_forests": 0}],
+    "WarpForaging-v3": [{}, {"players": 1, "max_num_food": 4}],
     "WarpRecall-v0": [{}, {"num_cues": 63}],
     "WarpRware-v2": [{}, {"n_agents": 1}, {"n_agents": 40, "msg_bits": 3, "shelf_rows": 9, "shelf_columns": 9}],
     "WarpCartPole-v1": [{}, {"observe_velocity": False}],
@@ -97,9 +98,10 @@ def shared_bytes(ptx):
     return max((sum(int(size) for owner, size in arrays if owner == kernel) for kernel, _ in arrays), default=0)
 
 
-def test_kernels_have_no_inexact_instructions(compiled):
+def test_kernels_have_no_traps_and_no_inexact_instructions(compiled):
     name, _, module, ptx = compiled
     assert inexact_instructions(ptx, doubles=name in DOUBLES) == []
+    assert not has_trap(ptx)
     assert sorted(re.findall(r"\.entry (\w+)", ptx)) == sorted(MODULES[module])
     assert shared_bytes(ptx) <= 48 * 1024
 

@@ -55,8 +55,14 @@ GV_FN GvTeam gv_with_kept_memory(const GvTeam& team) {
     return kept;
 }
 
-// Adds 1 and returns the previous value; no result may depend on the order.
-GV_FN gv_i32 gv_fetch_add(gv_i32* counter) { return atomicAdd(counter, 1); }
+// Adds 1 and returns the previous value; no result may depend on the order. Scratch of a team of one lane is local memory, on which
+// an atomic addition is undefined: the compiler puts a trap there.
+GV_FN gv_i32 gv_fetch_add(gv_i32* counter) {
+#if GV_LANES == 1 && !defined(GV_SINGLE)
+    if (__isLocal(counter)) return (*counter)++;
+#endif
+    return atomicAdd(counter, 1);
+}
 
 // Stores a number that others may store at the same time, if all of them store the same one.
 // double: sums of many numbers.
