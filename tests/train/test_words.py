@@ -72,6 +72,15 @@ def test_a_missing_run_names_runs_nearby(tmp_path, monkeypatch, capsys):
         Run("runs/tga")
 
 
+@pytest.mark.parametrize(("command", "words"), [
+    ("train", "[ENV_ID]"), ("sweep", "[ENV_ID]"), ("eval", "[RUN]"), ("watch", "[RUN]"), ("reproduce", "[ID]"), ("new", "NAME"),
+    ("check", "ENV_ID"), ("memory", "ENV_ID"), ("debug", "ENV_ID [SCRIPT ...]"), ("lint", "TARGET ..."),
+])  # fmt: skip
+def test_usage_names_words_and_puts_those_that_may_be_left_out_in_brackets(command, words, capsys):
+    assert main([command, "--help"]) == 0
+    assert capsys.readouterr().out.splitlines()[0].split("] ", 1)[1].removeprefix("[OPTIONS] ") == words
+
+
 def test_fields_may_be_given_as_dicts():
     preset = preset_of("WarpTag-v0")
     config = TrainConfig("WarpTag-v0", ppo={"gamma": 0.5}, network={"hidden_sizes": [8]})
