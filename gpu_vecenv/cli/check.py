@@ -24,7 +24,7 @@ STYLES = {"ok": "green", "failed": "bold red", "not run": "dim", "": "dim"}
 
 
 def check(
-    env_id: tyro.conf.Positional[str],
+    env_id: tyro.conf.Positional[Annotated[str, help_option("", "ENV_ID")]],
     quick: bool = False,
     env: Annotated[Settings, help_option("the env's defaults", "KEY=VALUE ...")] = (),
     num_worlds: int = 4,

@@ -32,8 +32,8 @@ PDB = 'make the env with device="python" and write breakpoint() in a hook: pdb s
 
 
 def debug(
-    env_id: tyro.conf.Positional[str],
-    script: tyro.conf.Positional[Annotated[tuple[str, ...], help_option("random steps", "SCRIPT ...")]] = (),
+    env_id: tyro.conf.Positional[Annotated[str, help_option("", "ENV_ID")]],
+    script: tyro.conf.Positional[Annotated[tuple[str, ...], help_option("random steps", "[SCRIPT ...]")]] = (),
     asan: bool = False,
     tsan: bool = False,
     gdb: bool = False,

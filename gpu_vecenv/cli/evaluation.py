@@ -21,7 +21,7 @@ from gpu_vecenv.train.runner.measure import Evaluation
 
 
 def eval_run(
-    run: tyro.conf.Positional[Annotated[str | None, help_option("policies of other runs alone", "RUN")]] = None,
+    run: tyro.conf.Positional[Annotated[str | None, help_option("policies of other runs alone", "[RUN]")]] = None,
     episodes: int = 64,
     seed: int = 1,
     seeds: int = 1,

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
 import tyro
 
+from gpu_vecenv.cli.key_value import help_option
 from gpu_vecenv.errors import HookError, ParameterError
 from gpu_vecenv.testing.lint import lint_env, lint_file
 from gpu_vecenv.testing.subject import Subject
 
 
-def lint(targets: tyro.conf.Positional[tuple[str, ...]]) -> int:
+def lint(targets: tyro.conf.Positional[Annotated[tuple[str, ...], help_option("", "TARGET ...")]]) -> int:
     """Look for broken rules in the text of hooks, with file and line: races, doubles, lost locals, barriers that lanes skip.
 
     Example: gpu-vecenv lint envs/tag/tag.cu WarpRice-v0

@@ -26,7 +26,7 @@ REPLAY = "replay buffers"
 
 
 def memory(
-    env_id: tyro.conf.Positional[str],
+    env_id: tyro.conf.Positional[Annotated[str, help_option("", "ENV_ID")]],
     num_envs: Annotated[int | None, help_option("1; with --train the preset's", "INT")] = None,
     num_worlds: Annotated[int | None, help_option("from --num-envs", "INT")] = None,
     view: Annotated[str | None, help_option("worlds", "STR")] = None,

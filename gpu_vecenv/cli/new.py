@@ -61,7 +61,7 @@ KINDS: dict[str, Texts] = {
 
 
 def new(
-    name: tyro.conf.Positional[str],
+    name: tyro.conf.Positional[Annotated[str, help_option("", "NAME")]],
     grid: bool = False,
     continuous: bool = False,
     roles: Annotated[str, help_option("walker:4", "NAME:COUNT,...")] = "",

@@ -25,7 +25,7 @@ from gpu_vecenv.vector.env.verify import recorded_env
 
 
 def replay_file(
-    file: tyro.conf.Positional[Annotated[Path, help_option("required", "FILE")]],
+    file: tyro.conf.Positional[Annotated[Path, help_option("", "FILE")]],
     device: Annotated[str | None, help_option("cpu; python for hooks in Python", "DEVICE")] = None,
     gdb: bool = False,
     pdb: bool = False,

@@ -17,7 +17,7 @@ from gpu_vecenv.train.runner.many import AT_ONCE
 
 
 def reproduce(
-    task: tyro.conf.Positional[Annotated[str | None, help_option("with --list none", "ID")]] = None,
+    task: tyro.conf.Positional[Annotated[str | None, help_option("with --list none", "[ID]")]] = None,
     *,
     list: bool = False,
     algorithm: Annotated[str | None, help_option("the task's first", "NAME")] = None,

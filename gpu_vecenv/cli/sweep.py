@@ -16,7 +16,7 @@ from gpu_vecenv.train.runner.many import AT_ONCE
 
 
 def sweep(
-    env_id: tyro.conf.Positional[Annotated[str | None, help_option("the config's", "ENV_ID")]] = None,
+    env_id: tyro.conf.Positional[Annotated[str | None, help_option("the config's", "[ENV_ID]")]] = None,
     *,
     space: Annotated[Path, help_option("", "FILE")],
     trials: int = 100,

@@ -31,7 +31,7 @@ RESUMABLE = ("out", "total_steps", "schedule_steps", "device", "threads")
 
 
 def train(
-    env_id: tyro.conf.Positional[Annotated[str | None, help_option("the config's", "ENV_ID")]] = None,
+    env_id: tyro.conf.Positional[Annotated[str | None, help_option("the config's", "[ENV_ID]")]] = None,
     config: Annotated[Path | None, help_option("none", "FILE")] = None,
     resume: bool = False,
     seeds: Annotated[int | None, help_option("one run in the folder itself", "INT")] = None,

@@ -15,7 +15,7 @@ from gpu_vecenv.vector.env.verify import verify
 
 
 def verify_file(
-    file: tyro.conf.Positional[Annotated[Path, help_option("required", "FILE")]],
+    file: tyro.conf.Positional[Annotated[Path, help_option("", "FILE")]],
     device: str = "cpu",
     modules: Annotated[Settings, help_option("none", "MODULE ...")] = (),
 ) -> None:

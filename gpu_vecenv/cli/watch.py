@@ -19,7 +19,7 @@ from gpu_vecenv.vector.inputs.seeding import MAX_SEED
 
 
 def watch(
-    run: tyro.conf.Positional[Annotated[str | None, help_option("policies of other runs alone", "RUN")]] = None,
+    run: tyro.conf.Positional[Annotated[str | None, help_option("policies of other runs alone", "[RUN]")]] = None,
     out: Annotated[Path | None, help_option("watch.mp4 in the run's folder", "FILE")] = None,
     episodes: int = 1,
     worlds: int = 1,

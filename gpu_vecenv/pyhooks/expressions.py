@@ -141,7 +141,7 @@ class Expressions:
             self.fail(node, f"{self.hook} writes {shown(memory.field)!r}; it writes observations and scratch only, and env_step "
                             "what lasts")  # fmt: skip
         self.acting = self.acting or writes
-        self.accesses.append(Access(writes, memory.field, where, group))
+        self.accesses.append(Access(writes, memory.field, where, group, node))
 
     def _of_pair(self, memory: Memory, node: ast.AST, where: Where) -> Where:
         if not memory.field.startswith("row ") or where != "own":

@@ -221,7 +221,7 @@ class Translator(Statements):
         else:
             inner.names[it] = Value(c_name(it), "i32", natural=True)
         if ROWS in self.words.scratch:  # pairs gather rows there
-            self.accesses.append(Access(True, self.words.scratch[ROWS].field, "pair", ""))
+            self.accesses.append(Access(True, self.words.scratch[ROWS].field, "pair", "", node))
         over = ", ".join(text for text, _, _ in ranges)
         return f"GV_LOOP for (auto [{c_name(me)}, {c_name(it)}] : w.pairs({over})) {{", "}", [me, it]
 
@@ -232,9 +232,8 @@ class Translator(Statements):
                 continue
             if any(other.where == "own" and access.conflicts(other) for other in self.accesses):
                 name = shown(access.field)
-                self.fail(node, f"this phase writes {name!r} of its own element and reads that of others; write in one "
-                                "phase and read in "
-                                "the next")  # fmt: skip
+                self.fail(access.node, f"the phase of line {node.lineno} writes {name!r} of its own element and reads that of "
+                                       "others; write in one phase and read in the next")  # fmt: skip
 
     def _check_gathered(self, node: ast.stmt) -> None:
         """Refuse pairs behind other features of the same rows, over which the gathered rows would be copied."""

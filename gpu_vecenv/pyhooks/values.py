@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import dataclasses
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -17,7 +19,8 @@ ELEMENT = "element"
 """Group of elements that are numbered as the loop of a phase is, so that element k is the work of lane k."""
 
 
-class Access(NamedTuple):
+@dataclass(frozen=True)
+class Access:
     """Access to memory between two barriers.
 
     Attributes:
@@ -25,12 +28,14 @@ class Access(NamedTuple):
         field: name of the memory.
         where: lanes that access an element.
         group: ``ELEMENT`` or the role of the elements; empty if they are not known.
+        node: its place in the file.
     """
 
     writes: bool
     field: str
     where: Where
     group: str
+    node: ast.AST = dataclasses.field(compare=False)  # of two that are else equal, the first is kept
 
     def conflicts(self, other: Access) -> bool:
         """Return True if two lanes may access one element, and one of them writes."""

@@ -107,6 +107,8 @@ def test_copies_keep_the_function():
 @pytest.mark.parametrize(("reward", "error", "text"), [
     (3, ParameterError, "reward must be a function, 'team' or None, got 3"),
     ("teams", ParameterError, "reward must be a function, 'team' or None, got 'teams'"),
+    (lambda agent_reward: agent_reward, ParameterError,
+     r"reward must be a function of agent_reward, terminated, truncated, metrics, state, got one of \(agent_reward\)"),
     (lambda *_: None, ArrayTypeError, "reward must return a tensor of float32 on cpu, got NoneType"),
     (lambda reward, *_: reward.double(), ArrayTypeError, "got float64 on cpu"),
     (lambda reward, *_: reward.mean(1), ShapeError, r"reward must return the shape \(4, 5\), got \(4,\)"),

@@ -2,6 +2,9 @@
 
 import os
 import re
+import shlex
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
@@ -12,6 +15,7 @@ import gpu_vecenv
 from gpu_vecenv.backend.compiler import LEVELS_OF
 from gpu_vecenv.backend.trainer_programs import PROGRAMS
 from tests.package.test_install import checkout, python  # noqa: F401  (a fixture)
+from tests.parity.trajectory import CASES
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKFLOWS = {path.stem: yaml.safe_load(path.read_text()) for path in (ROOT / ".github" / "workflows").glob("*.yml")}
@@ -28,6 +32,17 @@ def test_a_wheel_for_a_machine_is_compiled_by_zig_and_fits_old_systems(tmp_path)
 def test_a_machine_without_kernels_is_refused(tmp_path):
     code = "try:\n    b.build_wheel('x', {'machine': 'riscv64'})\nexcept ValueError as error:\n    print(error)"
     assert python(code, tmp_path, SET_UP) == ["machine must be one of x86_64, aarch64, got 'riscv64'."]
+
+
+@pytest.mark.in_ci
+@pytest.mark.parametrize("script", ["aarch64.sh", "try_wheel.sh"])
+def test_a_script_compares_every_recorded_trajectory(script):
+    (words,) = re.findall(r"pytest (.*test_same_bits.*)", (ROOT / "tools" / "packaging" / script).read_text())
+    words = shlex.split(words.replace('"$@"', ""))
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "--collect-only", "-q", *words, "-n", "0"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.stdout.count("::test_the_bits_are_the_recorded_ones[") == len(CASES), done.stdout + done.stderr
 
 
 @pytest.mark.slow

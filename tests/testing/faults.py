@@ -191,9 +191,9 @@ EDITS = {
 
 IN_PYTHON = {
     "in-place update": [
-        Fault(POT, "me.purse += ", "me.purse += w.role.player[0].purse + ", "lint", "and reads that of others"),
-        Fault(HARVEST, "    me.y = y", "    me.y = w.agents[0].y", "lint", "and reads that of others"),
-        Fault(TAG, "me.loc_x = 0 if", "me.loc_x = w.agents[0].loc_x if", "lint", "and reads that of others"),
+        Fault(POT, "me.purse += ", "me.purse += w.role.player[0].purse + ", "lint", "and reads that of others", "[0].purse"),
+        Fault(HARVEST, "    me.y = y", "    me.y = w.agents[0].y", "lint", "and reads that of others", "w.agents[0].y"),
+        Fault(TAG, "me.loc_x = 0 if", "me.loc_x = w.agents[0].loc_x if", "lint", "and reads that of others", "[0].loc_x"),
     ],
     "scatter": [
         Fault(POT, "me.put = min", "w.state.put[me.purse % 5] = min", "lint", "may be that of another lane", "put[me.purse % 5]"),

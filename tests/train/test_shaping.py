@@ -120,6 +120,7 @@ def test_a_resumed_run_takes_the_function_again_and_ends_as_without_an_interrupt
 
 @pytest.mark.parametrize(("reward", "error"), [
     ("team", r"reward: expected a function, got str; team rewards are TrainConfig\(reward='team'\)"),
+    (lambda agent_reward: agent_reward, r"reward must be a function of agent_reward, .*, got one of \(agent_reward\)"),
     (lambda *_: None, "reward must return a tensor of float32 on cpu, got NoneType"),
 ])  # fmt: skip
 def test_functions_that_do_not_fit_are_refused(reward, error):

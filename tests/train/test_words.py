@@ -7,7 +7,16 @@ import pytest
 
 from gpu_vecenv.cli.main import COMMANDS, main
 from gpu_vecenv.cli.words import with_counts
-from gpu_vecenv.train import CheckpointError, ConfigError, NetworkConfig, PPOConfig, TrainConfig, load_checkpoint
+from gpu_vecenv.train import (
+    CheckpointError,
+    ConfigError,
+    MetricsError,
+    NetworkConfig,
+    PPOConfig,
+    Run,
+    TrainConfig,
+    load_checkpoint,
+)
 from gpu_vecenv.train.config.presets import preset_of
 
 
@@ -57,6 +66,19 @@ def test_a_missing_run_names_runs_nearby(tmp_path, monkeypatch, capsys):
         load_checkpoint("runs/tga")
     assert main(["eval", "tag"]) == 2
     assert "tag: expected a checkpoint file, got none; runs nearby: " in capsys.readouterr().err
+    assert main(["plot", "tag"]) == 2
+    assert "tag: expected the folder of a run, got none; runs nearby: " in capsys.readouterr().err
+    with pytest.raises(MetricsError, match="runs/tga: expected the folder of a run, got none; runs nearby: runs/tag, runs/c"):
+        Run("runs/tga")
+
+
+@pytest.mark.parametrize(("command", "words"), [
+    ("train", "[ENV_ID]"), ("sweep", "[ENV_ID]"), ("eval", "[RUN]"), ("watch", "[RUN]"), ("reproduce", "[ID]"), ("new", "NAME"),
+    ("check", "ENV_ID"), ("memory", "ENV_ID"), ("debug", "ENV_ID [SCRIPT ...]"), ("lint", "TARGET ..."),
+])  # fmt: skip
+def test_usage_names_words_and_puts_those_that_may_be_left_out_in_brackets(command, words, capsys):
+    assert main([command, "--help"]) == 0
+    assert capsys.readouterr().out.splitlines()[0].split("] ", 1)[1].removeprefix("[OPTIONS] ") == words
 
 
 def test_fields_may_be_given_as_dicts():

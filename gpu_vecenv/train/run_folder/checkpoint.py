@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import difflib
 import itertools
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -21,10 +20,7 @@ from gpu_vecenv.train.errors import CheckpointError
 from gpu_vecenv.train.processes.states import num_states
 from gpu_vecenv.train.run_folder.checkpoint_file import OTHER_VERSION, read_checkpoint, reason, verified_content
 from gpu_vecenv.train.run_folder.checkpoints import CHECKPOINT_FOLDER, OLD_NAME, numbered
-from gpu_vecenv.train.run_folder.runs import run_folders
-
-MOST_NEARBY = 8
-"""Most runs that a message about a missing one names."""
+from gpu_vecenv.train.run_folder.runs import run_folders, runs_nearby
 
 FREE_WEIGHTS = 1 << 24
 """Weights of a layered network that options may ask for although the state has fewer. A network of the user can be smaller than
@@ -81,15 +77,6 @@ def load_checkpoint(path: str | Path, device: str | torch.device = "cpu") -> dic
             raise CheckpointError(
                 f"{error}; the next older intact checkpoint is {older}: resume from this file, which removes the damaged one"
             ) from error
-
-
-def runs_nearby(path: Path) -> str:
-    """Return the end of a message about a missing run: folders of runs beside it, in ``runs``, and here; empty without any."""
-    places = dict.fromkeys([path.parent, Path("runs"), Path()])
-    runs = {str(run): None for place in places for run in run_folders(place)}
-    close = difflib.get_close_matches(str(path), runs, n=1, cutoff=0.7)
-    listed = list(dict.fromkeys([*close, *runs]))[:MOST_NEARBY]
-    return f"; runs nearby: {', '.join(listed)}" if listed else ""
 
 
 def _is_intact(file: Path) -> bool:

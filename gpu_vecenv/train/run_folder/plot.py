@@ -14,8 +14,8 @@ from gpu_vecenv.train.config import CONFIG_FILE, TrainConfig
 from gpu_vecenv.train.errors import ConfigError, MetricsError
 from gpu_vecenv.train.run_folder.intervals import mean_curve
 from gpu_vecenv.train.run_folder.matches import Matches, read_matches
-from gpu_vecenv.train.run_folder.metrics import METRICS_FILE, read_metrics
-from gpu_vecenv.train.run_folder.runs import holds_run, run_folders
+from gpu_vecenv.train.run_folder.metrics import METRICS_FILE
+from gpu_vecenv.train.run_folder.runs import holds_run, metrics_of_run, run_folders
 
 _PANELS = (
     ("policy_loss/", "policy loss"),
@@ -217,7 +217,7 @@ def _read(folder: Path) -> list[Lines]:
     """
     below = [path for path in run_folders(folder) if (path / METRICS_FILE).exists()]
     of_one = holds_run(folder) or not below
-    runs: list[Lines] = [lines for path in ([folder] if of_one else below) if (lines := read_metrics(path))]
+    runs: list[Lines] = [lines for path in ([folder] if of_one else below) if (lines := metrics_of_run(path))]
     if not runs:
         where = folder / METRICS_FILE if of_one else folder
         raise MetricsError(f"{where}: expected at least one iteration, got none")

@@ -1,17 +1,21 @@
-"""A folder of several runs, each in a folder of its own below it."""
+"""Folders of runs: several in a folder, runs beside a missing one."""
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterable
 from pathlib import Path
 
 from gpu_vecenv.spec.validation import abbreviated
 from gpu_vecenv.train.config import CONFIG_FILE
-from gpu_vecenv.train.errors import ConfigError, RunExistsError
+from gpu_vecenv.train.errors import ConfigError, MetricsError, RunExistsError
 from gpu_vecenv.train.run_folder.checkpoints import has_checkpoint
 from gpu_vecenv.train.run_folder.folder import RunFolder
-from gpu_vecenv.train.run_folder.metrics import METRICS_FILE
+from gpu_vecenv.train.run_folder.metrics import METRICS_FILE, read_metrics
+
+MOST_NEARBY = 8
+"""Most runs that a message about a missing one names."""
 
 
 def holds_run(folder: Path) -> bool:
@@ -24,6 +28,26 @@ def run_folders(folder: str | Path) -> list[Path]:
     folder = Path(folder)
     folders = [path for path in folder.iterdir() if (path / CONFIG_FILE).is_file() or holds_run(path)] if folder.is_dir() else []
     return sorted(folders, key=lambda path: [x.zfill(20) if x.isdigit() else x for x in re.split(r"(\d+)", path.name)])
+
+
+def runs_nearby(path: Path) -> str:
+    """Return the end of a message about a missing run: folders of runs beside it, in ``runs``, and here; empty without any."""
+    places = dict.fromkeys([path.parent, Path("runs"), Path()])
+    runs = {str(run): None for place in places for run in run_folders(place)}
+    close = difflib.get_close_matches(str(path), runs, n=1, cutoff=0.7)
+    listed = list(dict.fromkeys([*close, *runs]))[:MOST_NEARBY]
+    return f"; runs nearby: {', '.join(listed)}" if listed else ""
+
+
+def metrics_of_run(folder: Path) -> list[dict[str, float | None]]:
+    """Return the lines of a run's metrics, see ``read_metrics()``.
+
+    Raises:
+        MetricsError: there is no such folder, or it holds no metrics of a run.
+    """
+    if not folder.exists():
+        raise MetricsError(f"{folder}: expected the folder of a run, got none{runs_nearby(folder)}")
+    return read_metrics(folder)
 
 
 def lock_new_runs(folder: Path, names: Iterable[str]) -> RunFolder:

@@ -16,8 +16,8 @@ from gpu_vecenv.train.config import TrainConfig, resolve
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.run_folder.checkpoint import without_import
 from gpu_vecenv.train.run_folder.matches import read_matches
-from gpu_vecenv.train.run_folder.metrics import read_metrics
 from gpu_vecenv.train.run_folder.plot import plot_curves
+from gpu_vecenv.train.run_folder.runs import metrics_of_run
 from gpu_vecenv.train.run_folder.source import PolicySource
 from gpu_vecenv.train.runner.build import close_on_error, in_turn, make_wrapped
 from gpu_vecenv.train.runner.evaluation import evaluate
@@ -52,12 +52,12 @@ class Run:
         metrics: the lines of its ``metrics.jsonl``, a dict by name for each iteration, with None for values that are missing.
 
     Raises:
-        MetricsError: the folder holds no metrics of a run, or its matches are damaged.
+        MetricsError: there is no such folder, it holds no metrics of a run, or its matches are damaged.
     """
 
     def __init__(self, folder: str | Path, random_return: Mapping[str, float] | None = None) -> None:
         self.folder = Path(folder)
-        self.metrics = read_metrics(self.folder)
+        self.metrics = metrics_of_run(self.folder)
         self._random = dict(_random_returns(self.folder) if random_return is None else random_return)
 
     @cached_property

@@ -85,11 +85,14 @@ def shapings_of(reward: str, function: RewardFunction | None, env: GpuVectorEnv)
         env: the env.
 
     Raises:
-        ConfigError: no function.
+        ConfigError: no function, or one of other parameters.
     """
     chosen: list[Any] = [] if function is None else [function]
     if chosen and not callable(chosen[0]):
         got = type(function).__name__
         raise ConfigError(f"reward: expected a function, got {got}; team rewards are TrainConfig(reward='team')")
     chosen += [TEAM] if reward == TEAM else []
-    return [Shaping(each, env.env_spec.name, env.role_counts) for each in chosen]
+    try:
+        return [Shaping(each, env.env_spec.name, env.role_counts) for each in chosen]
+    except GpuVecenvError as error:
+        raise ConfigError(str(error)) from error

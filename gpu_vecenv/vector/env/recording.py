@@ -129,6 +129,8 @@ def read_recording(path: str | Path) -> Recording:
     path = Path(path)
     if not path.is_file():
         raise RecordingError(f"{path}: expected a file of recorded steps, got {'no file' if path.exists() else 'none'}")
+    if not zipfile.is_zipfile(path):  # NumPy would say how to load pickled objects
+        raise RecordingError(f"{path}: expected a file of recorded steps, got another one, or a part of one")
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -14,7 +15,10 @@ from gpu_vecenv.vector.outputs.outputs import OutputArrays
 from gpu_vecenv.vector.worlds.worlds import Worlds
 
 RewardFunction = Callable[..., Any]
-"""From ``agent_reward, terminated, truncated, metrics, state`` to the rewards of agents; see ``Shaping``."""
+"""From what ``PARAMETERS`` name to the rewards of agents; see ``Shaping``."""
+
+PARAMETERS = ("agent_reward", "terminated", "truncated", "metrics", "state")
+"""What a reward function gets, in this order."""
 
 TEAM = "team"
 """Reward of each agent: the mean of its role's agents."""
@@ -39,12 +43,14 @@ class Shaping:
         role_counts: agents of each role in a world.
 
     Raises:
-        ParameterError: another value.
+        ParameterError: another value, or a function of other parameters.
     """
 
     def __init__(self, reward: RewardFunction | str, env: str, role_counts: Mapping[str, int]) -> None:
         if reward != TEAM and not callable(reward):
             raise ParameterError(f"{env}: reward must be a function, 'team' or None, got {abbreviated(reward)}.")
+        if callable(reward):
+            _require_parameters(reward, env)
         self.reward, self._env = reward, env
         self._counts = [count for count in role_counts.values() if count]
 
@@ -67,6 +73,18 @@ class Shaping:
             expected, shape = tuple(agent_reward.shape), tuple(changed.shape)
             raise ShapeError(f"{self._env}: reward must return the shape {expected}, got {shape}.")
         return changed
+
+
+def _require_parameters(function: RewardFunction, env: str) -> None:
+    """Raise ParameterError for a function that cannot be called with what ``Shaping`` gives it, before the first step does."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # some built-in functions have none
+        return
+    try:
+        signature.bind(*PARAMETERS)
+    except TypeError:
+        raise ParameterError(f"{env}: reward must be a function of {', '.join(PARAMETERS)}, got one of {signature}.") from None
 
 
 def team_rewards(agent_reward: Any, counts: Sequence[int]) -> Any:
