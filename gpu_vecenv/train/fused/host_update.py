@@ -21,9 +21,13 @@ from gpu_vecenv.train.storage.samples import Samples
 BLOCKS = 16
 """Most teams that learn from a minibatch. Sums depend on it and not on the number of threads, so results do not either."""
 
-
 SHARED_SIZE = 1 << 17
 """Numbers of a policy from which on threads share work on its parameters."""
+
+
+def num_blocks(num_rows: int) -> int:
+    """Return the teams that learn from a minibatch."""
+    return max(1, min(BLOCKS, -(-num_rows // ROWS)))
 
 
 class HostKernels(UpdateKernels):
@@ -43,11 +47,9 @@ class HostKernels(UpdateKernels):
         """
         self._layout, self.sizes, self.adam, self.device = layout, layout.sizes, adam, adam.rate.device
         self.policy, self._rows, self._processes = layout.policy, num_rows, processes
-        self._tensors, self._num_blocks = len(layout.parameters), max(1, min(BLOCKS, -(-num_rows // ROWS)))
+        self._tensors, self._num_blocks = len(layout.parameters), num_blocks(num_rows)
         self._make_arrays(config, self._num_blocks * sum(layout.partial), self._tensors)
-        self.call = layout.call(
-            self._num_blocks, blocks=self._num_blocks, rows=num_rows, **self._settings(config)
-        )  # fmt: skip
+        self.call = layout.call(self._num_blocks, blocks=self._num_blocks, rows=num_rows, **self._settings(config))
         self.args = self.call.args
 
     def begin(self) -> None:
