@@ -17,7 +17,8 @@ from gpu_vecenv.train.policies.networks import FeedForward
 STEP = 16
 """Columns of matrices are multiples of it."""
 
-ROWS, MOST_TERMS, SPREADS, POLICY_TERMS = (int(HOST_UPDATE.macros[name]) for name in ("ROWS", "MOST_TERMS", "SPREADS", "VALUE_LOSS"))
+_SIZES = ("ROWS", "MOST_TERMS", "SPREADS", "VALUE_LOSS")
+ROWS, MOST_TERMS, SPREADS, POLICY_TERMS = (int(HOST_UPDATE.macros[name]) for name in _SIZES)
 
 
 class Parameter(NamedTuple):
