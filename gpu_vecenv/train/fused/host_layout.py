@@ -96,11 +96,11 @@ class HostLayout:
             critic_first=self.critic_first, actor_partial=self.partial[0], critic_partial=self.partial[1],
             actor_terms=sizes.actor_columns - POLICY_TERMS, critic_terms=sizes.actor_columns + sizes.weight_columns(1),
             two_counts=int(sizes.may_lack_choice), most_columns=self.most_columns, room_floats=self.room_floats,
-            packed=torch.zeros(self.packed, dtype=torch.float32),
-            room=torch.zeros(teams * self.room_floats, dtype=torch.float32), **members,
+            packed=torch.zeros(self.packed, dtype=torch.float32, device="cpu"),
+            room=torch.zeros(teams * self.room_floats, dtype=torch.float32, device="cpu"), **members,
         )  # fmt: skip
         if entries:
-            call.set(entries=torch.tensor(entries, dtype=torch.int32))
+            call.set(entries=torch.tensor(entries, dtype=torch.int32, device="cpu"))
         if policy.box is not None:
             call.set(box={"log_std": policy.log_std, "centre": policy.box.centre, "half_width": policy.box.half_width})
         return call
