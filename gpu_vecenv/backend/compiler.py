@@ -26,7 +26,10 @@ LEVELS_OF = {"x86_64": ("x86-64-v3", "x86-64"), "aarch64": ("armv8-a",)}
 LEVELS = LEVELS_OF.get(platform.machine(), LEVELS_OF["x86_64"])
 """Instruction sets of this machine's kernels, the larger one first."""
 
-ZIG_LEVELS = {"x86-64-v3": "x86_64_v3", "x86-64": "x86_64", "armv8-a": "generic"}
+WIDE_LEVEL = "x86-64-v4"
+"""Instruction set of further kernels for x86-64, of programs that multiply matrices; see ``Program.wide``."""
+
+ZIG_LEVELS = {WIDE_LEVEL: "x86_64_v4", "x86-64-v3": "x86_64_v3", "x86-64": "x86_64", "armv8-a": "generic"}
 """The same instruction sets in the words of zig."""
 
 SAME_BITS = ("-O3", "-std=c++17", "-fvisibility=hidden", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off",
@@ -66,14 +69,30 @@ def find_compiler() -> list[str] | None:
     return [sys.executable, "-m", "ziglang", "cc"]  # "c++" would first build a C++ library, for minutes
 
 
+def levels_of(spec: EnvSpec | Program, levels: tuple[str, ...] = LEVELS) -> tuple[str, ...]:
+    """Return the instruction sets of a spec's kernels for a machine of some levels, the larger one first."""
+    wide = isinstance(spec, Program) and spec.wide and levels == LEVELS_OF["x86_64"]
+    return (WIDE_LEVEL, *levels) if wide else levels
+
+
+_NEEDED = {
+    WIDE_LEVEL: {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "avx2", "fma"},
+    "x86-64-v3": {"avx2", "bmi1", "bmi2", "fma", "f16c", "movbe"},
+}
+"""What ``/proc/cpuinfo`` names on a processor that runs an instruction set; the last one of ``LEVELS`` runs everywhere."""
+
+
 @functools.cache
-def cpu_level() -> str:
-    """Return the first of LEVELS that this processor runs."""
+def _cpu_flags() -> frozenset[str]:
     try:
-        flags = set(Path("/proc/cpuinfo").read_text().split("flags", 1)[1].split("\n", 1)[0].split())
+        return frozenset(Path("/proc/cpuinfo").read_text().split("flags", 1)[1].split("\n", 1)[0].split())
     except (OSError, IndexError):
-        return LEVELS[-1]
-    return LEVELS[0] if {"avx2", "bmi1", "bmi2", "fma", "f16c", "movbe"} <= flags else LEVELS[-1]
+        return frozenset()
+
+
+def cpu_level(levels: tuple[str, ...] = LEVELS) -> str:
+    """Return the first of some instruction sets that this processor runs."""
+    return next((level for level in levels[:-1] if _NEEDED[level] <= _cpu_flags()), levels[-1])
 
 
 def object_name(spec: EnvSpec | Program, level: str, kind: BuildKind | None = None) -> str:

@@ -53,7 +53,7 @@ def load_kernels(spec: EnvSpec | Program, kind: BuildKind | None = None) -> ctyp
     Raises:
         CompileError: the kernels cannot be compiled, stored or loaded; the message holds the cause and the remedy.
     """
-    name = compiler.object_name(spec, compiler.cpu_level(), kind)
+    name = compiler.object_name(spec, compiler.cpu_level(compiler.levels_of(spec)), kind)
     if (compiler.PREBUILT / name).is_file():
         return _load(compiler.PREBUILT / name, spec)
     try:
@@ -77,7 +77,7 @@ def _compiled(spec: EnvSpec | Program, name: str, kind: BuildKind | None) -> cty
     path = cache.cache_dir() / compiler.name_by_compiler(name, compiler.require_compiler(spec))
     with contextlib.suppress(OSError):
         return cache.load(path)
-    built = compiler.compile_to_bytes(spec, compiler.cpu_level(), kind=kind)
+    built = compiler.compile_to_bytes(spec, compiler.cpu_level(compiler.levels_of(spec)), kind=kind)
     try:
         cache.store(path, built)
     except OSError as error:

@@ -51,6 +51,8 @@ class Program:
     """Env whose ``.cu`` precedes the kernels. Its hooks have teams of one lane, and teams of ``lanes`` compute tiles."""
     small: int = 1 << 14
     """Work of a launch below which a second CPU thread saves less time than it takes to wake it."""
+    wide: bool = False
+    """On x86-64, processors with AVX-512 have kernels of their own."""
     prebuilt: bool = True
     """The package has it compiled. Others run on the CPU in tests alone, so they are compiled fast."""
 

@@ -514,5 +514,92 @@ Q_LOSS = Program(
     small=2048,
 )  # fmt: skip
 
+NORM = Struct(
+    "GvNorm",
+    Array("offset", "float32", "*features", "of the normal feature (x - offset) scale + shift"),
+    *arrays("float32", "*features", "scale", "shift"),
+    Number("limit", "float32", "normal features are clipped to [-limit, limit]"),
+)
+
+SLAB = Struct(
+    "GvSlab",
+    Array("at", "any", "*steps, *samples, *numbers", strided=True),
+    Number("step", "int64", "numbers from one step to the next"),
+    Number("sample", "int64", "numbers from one sample to the next"),
+)
+
+BOX = Struct(
+    "GvBox",
+    Array("log_std", "float32", "*entries", "natural logarithm of the deviation"),
+    *arrays("float32", "*entries", "centre", "half_width"),
+)
+
+HOST_TENSOR = Struct(
+    "GvHostTensor",
+    Array("weight", "float32", "*outputs, *inputs", "a parameter; a bias has one output", written=True),
+    *arrays("float32", "*outputs, *inputs", "m", "v", written=True),
+    Array("step", "float32", "1", "steps of Adam", written=True),
+    *numbers("int32", "outputs", "inputs"),
+    Number("first", "int32", "its first column in the sums"),
+    Number("partial_at", "int32", "its first number in the sums of a team, where rows are multiples of GV_STEP"),
+    Number("forward_at", "int32", "place of [inputs, outputs] among packed weights, or -1"),
+    Number("backward_at", "int32", "place of [outputs, inputs] there, or -1"),
+)
+
+MOST_HOST_LAYERS, MOST_HOST_ENTRIES = 8, 64
+"""Layers of a network, and entries of an action, of the update on the host."""
+
+HOST_UPDATE = Program(
+    "updates on the host",
+    KERNEL_FOLDER / "learner" / "host_update.cu",
+    arguments(
+        Nested("tensors", HOST_TENSOR, (4 * MOST_HOST_LAYERS + 1,), "of the actor, log_std, of the critic"),
+        Nested("norm", NORM),
+        Nested("obs", SLAB),
+        Nested("action", SLAB),
+        Nested("mask", SLAB, doc="null allows all choices; of gv_outputs: the rows that are wanted, null: all"),
+        Nested("box", BOX),
+        Array("entries", "int32", "num_entries, 3", "number of choices, first output, and first column of the mask or -1"),
+        Array("numbers", "float32", "*samples, 4", "log-probability, value, advantage, target"),
+        Array("choice", "bool", "*samples", "the agent had a choice; null: it always had one"),
+        Array("samples", "int32", "rows", "samples of the minibatch, -1 for rows that fill it up"),
+        Array("moments", "float32", "2", "mean of the advantages, and the inverse of their deviation"),
+        *arrays("float32", "1", "entropy_coef", "clip_coef"),
+        Array("rate", "float32", "1", "learning rate"),
+        Array("packed", "float32", "*packed", "most_columns zeros, then weights as factors", written=True),
+        Array("partial", "float32", "blocks * (actor_partial + critic_partial)", "sums of each team, the actor's first",
+              written=True),
+        Array("sums", "float32", "*columns", "those of all teams, without gaps", written=True),
+        Array("squares", "float32", "num_tensors", "sums of squares", written=True),
+        Array("room", "float32", "*teams, room_floats", "units and derivatives of the tiles of a team", written=True),
+        Array("totals", "float32", "9", "as of learner/totals.h", written=True),
+        Array("epoch_start", "float32", "2", written=True),
+        Array("stopped", "int32", "*epochs + 1", "no step may be taken in the epoch", written=True),
+        Array("steps", "float32", "*minibatches + 1", "Adam's steps before each minibatch", written=True),
+        Array("result", "float32", "*rows, outputs", "of gv_outputs", written=True),
+        *numbers("int32", "features", "activation", "outputs", "num_entries", "num_tensors", "num_layers"),
+        Number("critic_first", "int32", "first tensor of the critic"),
+        *numbers("int32", "rows", "blocks", "samples_per_step", "minibatch", "epoch", "ends_epoch", "clip_value"),
+        *numbers("int32", "actor_partial", "critic_partial", "actor_terms", "critic_terms"),
+        Number("two_counts", "int32", "1 if masks can leave a row without a choice"),
+        Number("most_columns", "int32", "columns of the widest matrix of a tile"),
+        Number("room_floats", "int32"),
+        Number("network", "int32", "of gv_outputs: 0 for the actor, 1 for the critic"),
+        *numbers("float32", "value_coef", "max_grad_norm", "eps", "target_kl"),
+    ),
+    (
+        ("ROWS", 96), ("MOST_LAYERS", MOST_HOST_LAYERS), ("TANH", 0), ("RELU", 1), ("ELU", 2),
+        ("POLICY_LOSS", 0), ("ENTROPY", 1), ("KL", 2), ("OUTSIDE", 3), ("COUNT", 4), ("VALUE_LOSS", 5), ("VALUE_COUNT", 6),
+        ("SPREADS", 7), ("MOST_TERMS", 7 + MOST_HOST_ENTRIES),
+        ("M_DECAY", "0.9f"), ("M_SHARE", "0.1f"), ("LOG_M_DECAY", "-0.10536051565782628"),
+        ("V_DECAY", "0.999f"), ("V_SHARE", "0.001f"), ("LOG_V_DECAY", "-0.0010005003335835335"),
+    ),
+    small=4096,
+    wide=True,
+)  # fmt: skip
+
 PROGRAMS = (DRAW, SQUASH, SCAN, MASKS, CHOICES, EFFECTS, MOMENTS, MINIBATCH_MOMENTS, EPISODES, METRICS, SHUFFLE, NOISE,
             REPLAY_ADD, REPLAY_SAMPLE, UPDATE_ENDS, FINITE, METRICS_TO_HOST, ADAM_STEP, CRITICS, Q_LOSS)  # fmt: skip
+
+HOST_PROGRAMS = (HOST_UPDATE,)
+"""Programs of the CPU alone."""

@@ -7,7 +7,7 @@ import pytest
 
 from gpu_vecenv.backend.compiler import FLAGS, find_compiler
 from gpu_vecenv.backend.source import KERNEL_FOLDER
-from gpu_vecenv.backend.trainer_programs import REPLAY_ADD
+from gpu_vecenv.backend.trainer_programs import HOST_UPDATE, REPLAY_ADD
 from gpu_vecenv.envs.cartpole.spec import SPEC as CARTPOLE
 from gpu_vecenv.envs.tag.spec import SPEC as TAG
 from gpu_vecenv.spec.arguments import program_header
@@ -88,7 +88,7 @@ def test_a_header_compiles_by_itself(name, spec, tmp_path):
     text = f'#include "{name}"\n'
     flags = ["-DGV_SINGLE=1"] if spec is CARTPOLE else [f"-DGV_LANES={LANES[name]}"] if name in LANES else []
     if name.startswith(("learner/", "policy/")):  # sizes are constants of the program
-        program = PROGRAMS.get(name, update_program(SIZES))
+        program = HOST_UPDATE if name.startswith("learner/host_") else PROGRAMS.get(name, update_program(SIZES))
         (tmp_path / "program_args.h").write_text(program_header(program.args))
         flags = [f"-DGV_{constant}={value}" for constant, value in program.constants]
     command = [*find_compiler(), *FLAGS, *flags, f"-I{tmp_path}", f"-I{KERNEL_FOLDER}", "-fsyntax-only", "-"]

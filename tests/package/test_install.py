@@ -17,7 +17,7 @@ import pytest
 from gpu_vecenv._checkout import MAPPED
 from gpu_vecenv.backend.compiler import LEVELS, cpu_level, object_name
 from gpu_vecenv.backend.cpu import CpuBackend
-from gpu_vecenv.backend.trainer_programs import PROGRAMS
+from gpu_vecenv.backend.trainer_programs import HOST_PROGRAMS, PROGRAMS
 from tests.parity.trajectory import trajectory_hash
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -120,7 +120,7 @@ def test_the_wheel_fits_every_python_and_installs_one_package(wheel):
         assert f"gpu_vecenv/{needed}" in names
     kernels = [name for name in names if name.startswith("gpu_vecenv/_prebuilt/")]
     envs = [name for name in names if name.endswith("/spec.py") and "/envs/" in name]
-    assert len(kernels) == 2 * (len(envs) + len(PROGRAMS))  # for two kinds of x86-64
+    assert len(kernels) == 2 * (len(envs) + len(PROGRAMS)) + 3 * len(HOST_PROGRAMS)  # for kinds of x86-64
 
 
 @pytest.mark.in_ci

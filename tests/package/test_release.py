@@ -13,7 +13,7 @@ import yaml
 
 import gpu_vecenv
 from gpu_vecenv.backend.compiler import LEVELS_OF
-from gpu_vecenv.backend.trainer_programs import PROGRAMS
+from gpu_vecenv.backend.trainer_programs import HOST_PROGRAMS, PROGRAMS
 from tests.package.test_install import checkout, python  # noqa: F401  (a fixture)
 from tests.parity.trajectory import CASES
 
@@ -53,7 +53,7 @@ def test_a_wheel_for_aarch64_holds_kernels_for_it_alone(checkout, tmp_path):  # 
     kernels = [path for path in wheel.namelist() if path.startswith("gpu_vecenv/_prebuilt/")]
     envs = [path for path in wheel.namelist() if path.endswith("/spec.py") and "/envs/" in path]
     assert name.endswith("-manylinux_2_17_aarch64.whl")
-    assert len(kernels) == len(LEVELS_OF["aarch64"]) * (len(envs) + len(PROGRAMS))
+    assert len(kernels) == len(LEVELS_OF["aarch64"]) * (len(envs) + len(PROGRAMS) + len(HOST_PROGRAMS))
     assert {int.from_bytes(wheel.read(path)[18:20], "little") for path in kernels} == {AARCH64}
 
 

@@ -1,4 +1,4 @@
-"""PPO with fused kernels on the CPU. A run refuses them there, so they have the name of an algorithm here."""
+"""PPO with the kernels of GPUs on the CPU. A run has others there, so these have the name of an algorithm here."""
 
 import dataclasses
 import functools
@@ -6,10 +6,12 @@ import functools
 from gpu_vecenv.train import PolicyConfig, PPOConfig, register_algorithm
 from gpu_vecenv.train.algorithms.ppo import PPO
 from gpu_vecenv.train.config import bootstraps, resolve
+from gpu_vecenv.train.fused.host_update import HostBackend
 from gpu_vecenv.train.fused.recurrent_update import FusedRecurrentBackend
 from gpu_vecenv.train.fused.update import FusedBackend
 
 FusedPPO = functools.partial(PPO, backend=FusedBackend)
+HostPPO = functools.partial(PPO, backend=HostBackend)
 FusedRecurrentPPO = functools.partial(PPO, backend=FusedRecurrentBackend)
 
 

@@ -38,6 +38,7 @@ BOTH = {"red": "both", "blue": "both"}
 CASES = {
     "one minibatch": GHOSTS,
     "shards": SHARDED,
+    "torch": dataclasses.replace(SHARDED, kernels="torch"),
     "advantages of minibatches": changed(SHARDED, normalize_advantages="minibatch", clip_value=True),
     "advantages as they are": changed(SHARDED, normalize_advantages="none", normalize_rewards=False),
     "adaptive rate": changed(SHARDED, learning_rate_schedule="adaptive", target_kl=1e-4),

@@ -38,16 +38,12 @@ def weights(trainer):
 def test_cpu_runs_are_eager():
     config = dataclasses.replace(CARTPOLE, device="cpu")
     assert Trainer(config, quiet=True).executor is eager
-    with pytest.raises(ConfigError, match="kernels: expected 'auto' or 'torch' on cpu, got 'fused'"):
-        Trainer(dataclasses.replace(config, kernels="fused"), quiet=True)
     with pytest.raises(ConfigError, match="graph: expected None or False on cpu, got True"):
         Trainer(dataclasses.replace(config, graph=True), quiet=True)
 
 
 def test_the_share_of_the_gpu_is_given_by_name(monkeypatch):
     """Runs side by side share it, and a trainer on a stream of its own does not unless it says so."""
-    # Fused kernels have builds for the CPU.
-    monkeypatch.setattr("gpu_vecenv.train.runner.executor.require_gpu", lambda *arguments: None)
     config = dataclasses.replace(CARTPOLE, device="cpu", kernels="fused", num_envs=4, total_steps=4 * 32)
     for shares in (False, True):
         assert Trainer(config, quiet=True, shares_gpu=shares).parts.actors["agent"].alone is not shares

@@ -233,7 +233,6 @@ def test_the_command_knows_algorithms_and_policies_as_train_does(capsys, monkeyp
         ("--train --no-copy", "--no-copy: expected it without --train only"),
         ("--train --num-envs 0", "num_envs: expected an integer from 1"),
         ("--train --executor fused", "--executor: expected --kernels and --graph in its place"),
-        ("--train --kernels fused", "kernels: expected 'auto' or 'torch' on cpu"),
         ("--train --policy agent=random", "expected at least one policy to train"),
         ("--train --algorithm pqn --sac batch_size=8", "sac: expected algorithms of the policies, pqn"),
     ],

@@ -53,7 +53,7 @@ def test_processes_have_the_same_weights_to_the_last_bit(results):
 def num_sums(processes):
     """Return the sums over processes in the second iteration of some runs: of gradients, and of float64 numbers."""
     found, by_group = {}, group.dist.all_reduce
-    for name in ("shards", "fused"):
+    for name in ("shards", "torch", "fused"):
         with contextlib.closing(Trainer(CASES[name], quiet=True, processes=processes)) as trainer:
             trainer.launch(), trainer.finish()
             types = []
@@ -70,8 +70,8 @@ def test_an_iteration_has_few_sums_over_processes(tmp_path):
     rest = 2 * 2 + 1  # reward scale and advantages of each policy, and all that the end of the iteration needs
     of_epochs = 2 * 2  # what the minibatches of an epoch share
     for found in in_processes(2, num_sums, tmp_path):
-        assert found["fused"] == (gradients, rest, gradients + rest)
-        assert found["shards"] == (gradients, rest + of_epochs, gradients + rest + of_epochs)
+        assert found["fused"] == found["shards"] == (gradients, rest, gradients + rest)
+        assert found["torch"] == (gradients, rest + of_epochs, gradients + rest + of_epochs)
 
 
 def test_late_sums_are_handed_out_in_their_shapes(tmp_path):

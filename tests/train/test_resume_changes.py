@@ -68,8 +68,8 @@ def test_a_run_with_a_former_executor_goes_on(given, tmp_path):
     del options["kernels"], options["graph"]
     save_checkpoint(tmp_path / "old.pt", {**state, "config": json.dumps({**options, "out": None})})
     metrics = []
-    for path in (given.out, tmp_path / "old.pt"):
-        with contextlib.closing(Trainer.resume(path, quiet=True)) as trainer:
+    for path, changes in ((given.out, {"kernels": "torch"}), (tmp_path / "old.pt", {})):
+        with contextlib.closing(Trainer.resume(path, quiet=True, **changes)) as trainer:
             metrics.append({name: x for name, x in trainer.train().items() if name != "steps_per_second"})
     assert (trainer.config.kernels, trainer.config.graph) == ("torch", False)
     assert metrics[0] == pytest.approx(metrics[1], rel=0, abs=0, nan_ok=True)

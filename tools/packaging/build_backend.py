@@ -69,9 +69,9 @@ def build_editable(
     wheel_directory: str, config_settings: Settings = None, metadata_directory: str | None = None
 ) -> str:
     """Compile the kernels for this processor into the checkout, then build the editable install."""
-    from gpu_vecenv.backend.compiler import LEVELS, cpu_level
+    from gpu_vecenv.backend.compiler import LEVELS
 
-    prebuild(LEVELS, (cpu_level(),))
+    prebuild(LEVELS, for_this_processor=True)
     name = build_meta.build_editable(wheel_directory, config_settings, metadata_directory)
     _put_on_path(Path(wheel_directory, name), link_package())
     return name
@@ -106,22 +106,27 @@ def _put_on_path(wheel: Path, folder: Path) -> None:
             archive.writestr(each, content)
 
 
-def prebuild(levels: tuple[str, ...], needed: tuple[str, ...] | None = None) -> None:
+def prebuild(levels: tuple[str, ...], for_this_processor: bool = False) -> None:
     """Compile every kernel of the package into ``gpu_vecenv/_prebuilt``, and remove all other files there.
 
     Args:
-        levels: instruction sets whose files stay.
-        needed: those that are compiled, by default all of ``levels``.
+        levels: instruction sets of a machine, whose files stay.
+        for_this_processor: compile only what this processor loads.
     """
-    from gpu_vecenv.backend.compiler import PREBUILT, compile_object, object_name
-    from gpu_vecenv.backend.trainer_programs import PROGRAMS
+    from gpu_vecenv.backend.compiler import PREBUILT, compile_object, cpu_level, levels_of, object_name
+    from gpu_vecenv.backend.trainer_programs import HOST_PROGRAMS, PROGRAMS
 
-    needed = levels if needed is None else needed
-    jobs = {object_name(spec, level): (spec, level) for spec in (*_bundled_specs(), *PROGRAMS) for level in levels}
+    jobs = {}
+    for spec in (*_bundled_specs(), *PROGRAMS, *HOST_PROGRAMS):
+        all_levels = levels_of(spec, levels)
+        jobs |= {object_name(spec, level): (spec, level, level == cpu_level(all_levels)) for level in all_levels}
     for stale in PREBUILT.glob("*"):
         if stale.name not in jobs:
             stale.unlink() if stale.is_file() else shutil.rmtree(stale)
-    missing = {name: job for name, job in jobs.items() if job[1] in needed and not (PREBUILT / name).is_file()}
+    missing = {
+        name: (spec, level) for name, (spec, level, loaded) in jobs.items()
+        if (loaded or not for_this_processor) and not (PREBUILT / name).is_file()
+    }  # fmt: skip
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # threads wait for compilers
         list(pool.map(lambda name: compile_object(*missing[name], PREBUILT / name), missing))
 

@@ -1,6 +1,7 @@
 // Sums of the blocks' gradients, and the step of Adam: the second and the third kernel of a minibatch. Semantics are those of
 // gpu_vecenv/train/algorithms/ppo.py and masked_adam.py.
 #pragma once
+#include "learner/totals.h"
 #include "learner/update_args.h"
 #include "lib/reduce.h"
 
@@ -66,11 +67,6 @@ GV_FN void gv_reduce_columns(const GvArgs& a, const GvLanes& team, gv_i32 block)
     }
 }
 
-// A step of the optimiser: its mask, and the factors of sums that give the clipped mean gradient.
-struct GvStep {
-    bool wanted, taken;
-    float norm, of_actor, of_critic, before;  // factors of the sums of both networks; steps of Adam before
-};
 // `open` says whether the epoch takes steps. The loads of the count and of the squares are in flight at the same time.
 GV_FN GvStep gv_step_of(const GvArgs& a, const GvLanes& team, bool open, float before) {
     const float choices = a.sums[GV_ACTOR_COLUMNS - 1], count = GV_TWO_COUNTS ? a.sums[GV_COLUMNS - 1] : choices;
@@ -90,36 +86,6 @@ GV_FN GvStep gv_step_of(const GvArgs& a, const GvLanes& team, bool open, float b
     const float scale = norm / a.max_grad_norm, excess = gv_max(scale, 1.0f);
     const bool wanted = count > 0.0f && open;
     return {wanted, wanted && norm < GV_INFINITY, norm, inverse_of_actor / excess, inverse / excess, before};
-}
-
-// double: 1 - beta^n of a float would lose its digits for small n.
-// 1 - beta^n, for the beta of the first or the second moment.
-GV_FN float gv_bias_correction(bool second, float n) {
-    const double log_beta = second ? GV_LOG_V_DECAY : GV_LOG_M_DECAY;
-    return (float)(1.0 - gv_exp_for_power((double)n * log_beta));
-}
-
-// Adds the terms of a minibatch to the totals, and stops the epochs after one whose mean divergence is too large. A lane has read
-// `totals`, `started` (epoch_start) and `terms`, so that their loads are in flight at the same time.
-struct GvTotals {
-    float totals[9], started[2], terms[5], value_loss, count;
-};
-GV_FN void gv_add_to_totals(const GvArgs& a, const GvStep& step, bool open, GvTotals& now) {
-    const float inverse = 1.0f / gv_max(now.terms[4], 1.0f), with_choice = now.terms[4] > 0.0f ? 1.0f : 0.0f;
-    const float value_loss = now.value_loss * (1.0f / gv_max(now.count, 1.0f));
-    const float added[9] = {now.terms[0] * inverse, value_loss, now.terms[1] * inverse, now.terms[2] * inverse,
-                            now.terms[3] * inverse, step.norm,  1.0f,                   1.0f,
-                            with_choice};
-    GV_UNROLL for (gv_i32 i = 0; i < 9; ++i) {
-        if (i != 7 ? step.taken : step.wanted) a.totals[i] = now.totals[i] += added[i];
-    }
-    a.steps[a.minibatch + 1] = step.before + (step.taken ? 1.0f : 0.0f);
-    if (a.ends_epoch != 0) {
-        const float kl = (now.totals[3] - now.started[0]) / (now.totals[8] - now.started[1]);  // NaN without a step
-        a.stopped[a.epoch + 1] = !open || kl > a.target_kl ? 1 : 0;
-        a.epoch_start[0] = now.totals[3];
-        a.epoch_start[1] = now.totals[8];
-    }
 }
 
 // A column: its parameter, its place there, and what Adam reads.

@@ -1,19 +1,10 @@
 // Rows that a group brings to its part of a tile: where they lie in arrays, and their features, loaded before they are needed.
 #pragma once
 #include "learner/network.h"
+#include "learner/slab.h"
 
 // Rows of a group. Specialised groups (warp_specialised.h) share the rows of a tile; otherwise each group has rows of its own.
 #define GV_OWN (GV_WORKERS > 0 ? GV_ROWS : gv_group_rows(GV_ROWS))
-
-// Place of the numbers of a sample; samples are numbered step by step.
-GV_FN gv_i64 gv_place_in(const GvSlab& slab, gv_i32 sample, gv_i32 samples_per_step) {
-    const gv_i64 gap = slab.step - slab.sample * samples_per_step;
-    const gv_i64 steps = gap != 0 ? (gv_u32)sample / (gv_u32)samples_per_step : 0;
-    return sample * slab.sample + steps * gap;
-}
-GV_FN const float* gv_sample(const GvSlab& slab, gv_i32 sample, gv_i32 samples_per_step) {
-    return (const float*)slab.at + gv_place_in(slab, sample, samples_per_step);
-}
 
 // Rows of `slab` that samples have, whose distance is that between two samples; the distance between steps is a multiple of it.
 template <class Samples>

@@ -129,10 +129,11 @@ class TrainConfig:
     wandb: str | None = None
     """Weights & Biases project that the metrics are sent to; None sends nothing."""
     kernels: Kernels = "auto"
-    """``torch`` computes networks and losses by torch. With ``fused``, policies with small built-in networks act and learn by
-    kernels of their own, whose products have operands of 16 bits; other policies do as with ``torch``.
+    """``torch`` computes networks and losses by torch. With ``fused``, policies with built-in networks act and learn by kernels
+    of their own: on the CPU in float32, and on a GPU, where networks must be small, in products with operands of 16 bits. Other
+    policies do as with ``torch``.
 
-    ``auto`` is fused on a GPU with the ``precision`` float32, and otherwise torch.
+    ``auto`` is fused with the ``precision`` float32, and otherwise torch.
     """
     graph: bool | None = None
     """Launch an iteration as one CUDA graph instead of operation by operation. None: on a GPU.

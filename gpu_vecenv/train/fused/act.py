@@ -16,8 +16,8 @@ from torch import Tensor, nn
 
 from gpu_vecenv.backend.programs import Call
 from gpu_vecenv.backend.source import Program
+from gpu_vecenv.backend.trainer_programs import SLAB
 from gpu_vecenv.errors import ArrayTypeError, DeviceError, ShapeError
-from gpu_vecenv.train.fused.arguments import SLAB
 from gpu_vecenv.train.fused.kernels import empty_halves, is_addressed_by_rows, norm_numbers
 from gpu_vecenv.train.fused.tile_plan import LARGEST_HALF, Sizes, act_program
 from gpu_vecenv.train.policies.actor_critic import ActorCritic

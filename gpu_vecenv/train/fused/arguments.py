@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpu_vecenv.backend.source import arguments
-from gpu_vecenv.backend.trainer_programs import COUNTERS
+from gpu_vecenv.backend.trainer_programs import BOX, COUNTERS, NORM, SLAB
 from gpu_vecenv.spec.arguments import Array, EnvArgs, Nested, Number, Struct, arrays, numbers
 from gpu_vecenv.spec.layout import Layout
 
@@ -16,26 +16,6 @@ LAYER = Struct(
     "GvLayer",
     Array("weight", "float32", "*outputs, *inputs", "as torch stores it"),
     Array("bias", "float32", "*outputs"),
-)
-
-NORM = Struct(
-    "GvNorm",
-    Array("offset", "float32", "*features", "of the normal feature (x - offset) scale + shift"),
-    *arrays("float32", "*features", "scale", "shift"),
-    Number("limit", "float32", "normal features are clipped to [-limit, limit]"),
-)
-
-SLAB = Struct(
-    "GvSlab",
-    Array("at", "any", "*steps, *samples, *numbers", strided=True),
-    Number("step", "int64", "numbers from one step to the next"),
-    Number("sample", "int64", "numbers from one sample to the next"),
-)
-
-BOX = Struct(
-    "GvBox",
-    Array("log_std", "float32", "*entries", "natural logarithm of the deviation"),
-    *arrays("float32", "*entries", "centre", "half_width"),
 )
 
 TENSOR = Struct(

@@ -11,7 +11,9 @@ import torch
 from gymnasium.spaces import Box
 from torch import nn
 
+from gpu_vecenv.backend.trainer_programs import MOST_HOST_ENTRIES, MOST_HOST_LAYERS
 from gpu_vecenv.train.errors import ConfigError
+from gpu_vecenv.train.fused.arguments import MAX_LAYERS
 from gpu_vecenv.train.fused.recurrent_plan import RecurrentSizes
 from gpu_vecenv.train.fused.tile_plan import LARGEST_HALF, Sizes
 from gpu_vecenv.train.policies.actor_critic import ActorCritic
@@ -42,35 +44,57 @@ _MODULES = {nn.Tanh: "tanh", nn.ReLU: "relu", nn.ELU: "elu"}
 
 def fused_sizes(policy: Policy, device: torch.device) -> Sizes | str:
     """Return the sizes of a policy's networks, or the reason why the fused update does not take the policy."""
+    sizes = _built_in(policy)
+    if isinstance(sizes, str):
+        return sizes
+    built_in = cast(ActorCritic, policy)
+    if built_in.obs_norm is None and (largest := _largest_bound(built_in.group.observation)) > LARGEST_HALF:
+        return f"its observations are not normalised and reach {largest:g}, beyond {LARGEST_HALF:,.0f}, the largest of 16 bits"
+    if len(sizes.hidden) > MAX_LAYERS - 1 or not isinstance(sizes, RecurrentSizes) and max(sizes.hidden) > MAX_HIDDEN:
+        return f"its hidden sizes are {list(sizes.hidden)}, not one to three of at most {MAX_HIDDEN}"
+    if sizes.outputs > MAX_OUTPUTS or sizes.entries > MAX_ENTRIES:
+        have = f"{sizes.entries} entries and {sizes.outputs} outputs"
+        return f"its actions have {have}, not at most {MAX_ENTRIES} and {MAX_OUTPUTS}"
+    if isinstance(sizes, RecurrentSizes) and sizes.may_lack_choice:
+        return "its memory is shared, and masks can leave its actor without a choice"
+    return _fitted(sizes, device)
+
+
+def host_sizes(policy: Policy) -> Sizes | str:
+    """Return the sizes of a policy's networks, or the reason why the update on the CPU does not take the policy."""
+    sizes = _built_in(policy)
+    if isinstance(sizes, str):
+        return sizes
+    if isinstance(sizes, RecurrentSizes):
+        return "it has a state"
+    if len(sizes.hidden) >= MOST_HOST_LAYERS:
+        return f"it has {len(sizes.hidden)} hidden layers, not one to {MOST_HOST_LAYERS - 1}"
+    if sizes.entries > MOST_HOST_ENTRIES:
+        return f"its actions have {sizes.entries} entries, not at most {MOST_HOST_ENTRIES}"
+    return sizes
+
+
+def _built_in(policy: Policy) -> Sizes | str:
+    """Return the sizes of a policy with a built-in network and rows of its own, or the reason why it is another one."""
     if policy.critic_sources:
         return "its critic has inputs of its own"
     if policy.state_shape is not None and type(policy.network) is not Recurrent:
         return "it has a state"
     if type(policy) is not ActorCritic or type(policy.network) not in (FeedForward, Recurrent):
         return "its network is not the built-in one"
-    group = policy.group
-    if group.shared is not None:
+    if policy.group.shared is not None:
         return "its observations have a shared part"
     if policy.ids is not None:
         return "its network reads the numbers of agents"
-    if policy.obs_norm is None and (largest := _largest_bound(group.observation)) > LARGEST_HALF:
-        return f"its observations are not normalised and reach {largest:g}, beyond {LARGEST_HALF:,.0f}, the largest of 16 bits"
     if any(p.dtype != torch.float32 or not p.requires_grad or not p.is_contiguous() for p in policy.parameters()):
         return "its weights are not all float32 and trained"
     sizes = _recurrent(policy) if isinstance(policy.network, Recurrent) else _feed_forward(policy)
-    if isinstance(sizes, str):
+    if isinstance(sizes, str) or sizes.choices is None:
         return sizes
-    outputs, choices = sizes.outputs, sizes.choices
-    if outputs > MAX_OUTPUTS or sizes.entries > MAX_ENTRIES:
-        return f"its actions have {sizes.entries} entries and {outputs} outputs, not at most {MAX_ENTRIES} and {MAX_OUTPUTS}"
-    if choices is not None:
-        covered = policy.masked or ()
-        before = itertools.accumulate((choices[entry] for entry in covered), initial=0)
-        first = dict(zip(covered, before, strict=False))
-        sizes = replace(sizes, mask_first=tuple(first.get(entry, -1) for entry in range(len(choices))))
-    if isinstance(sizes, RecurrentSizes) and sizes.may_lack_choice:
-        return "its memory is shared, and masks can leave its actor without a choice"
-    return _fitted(sizes, device)
+    covered = policy.masked or ()
+    before = itertools.accumulate((sizes.choices[entry] for entry in covered), initial=0)
+    first = dict(zip(covered, before, strict=False))
+    return replace(sizes, mask_first=tuple(first.get(entry, -1) for entry in range(len(sizes.choices))))
 
 
 def _feed_forward(policy: ActorCritic) -> Sizes | str:
@@ -83,8 +107,8 @@ def _feed_forward(policy: ActorCritic) -> Sizes | str:
     linear = [layer for layer in network.actor_layers if isinstance(layer, nn.Linear)]
     activations = [layer for layer in network.actor_layers if not isinstance(layer, nn.Linear)]
     hidden = tuple(layer.out_features for layer in linear[:-1])
-    if not 1 <= len(hidden) <= 3 or max(hidden) > MAX_HIDDEN:
-        return f"its hidden sizes are {list(hidden)}, not one to three of at most {MAX_HIDDEN}"
+    if not hidden:
+        return "it has no hidden layer"
     if any(isinstance(layer, nn.ELU) and layer.alpha != 1.0 for layer in activations):
         return "its ELU has an alpha that is not 1"
     return Sizes(linear[0].in_features, hidden, _MODULES[type(activations[0])], linear[-1].out_features, _choices(policy))
@@ -138,13 +162,21 @@ def _fitted(sizes: Sizes, device: torch.device) -> Sizes | str:
     return f"its layers need {needed:,} bytes of shared memory, and a block has {most:,} for them"
 
 
+def require_host(policy: Policy, device: torch.device) -> Sizes:
+    """Return the sizes of a policy's networks on the CPU; see ``require_fused()``."""
+    return _required(host_sizes(policy))
+
+
 def require_fused(policy: Policy, device: torch.device) -> Sizes:
     """Return the sizes of a policy's networks.
 
     Raises:
         ConfigError: the fused update does not take the policy; the message says why.
     """
-    sizes = fused_sizes(policy, device)
+    return _required(fused_sizes(policy, device))
+
+
+def _required(sizes: Sizes | str) -> Sizes:
     if isinstance(sizes, str):
         raise ConfigError(f"fused update: expected a policy that fits its kernels, but {sizes}")
     return sizes

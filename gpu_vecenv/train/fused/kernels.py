@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from gpu_vecenv.backend.programs import Call
 from gpu_vecenv.backend.source import Program
+from gpu_vecenv.backend.trainer_programs import SLAB
 from gpu_vecenv.train.algorithms.masked_adam import MaskedAdam
 from gpu_vecenv.train.config import PPOConfig
-from gpu_vecenv.train.fused.arguments import SLAB
 from gpu_vecenv.train.fused.tile_plan import ADAM_COLUMNS, REDUCED, Sizes, update_program
 from gpu_vecenv.train.policies.actor_critic import ActorCritic
 from gpu_vecenv.train.policies.networks import FeedForward
@@ -65,17 +65,30 @@ class UpdateKernels:
         self._reduce_teams = -(-columns // REDUCED)
         self._adam_teams = -(-columns // ADAM_COLUMNS) + 1  # one more adds to the totals
         blocks = self._blocks()
-        size = blocks * columns
-        minibatches = config.num_epochs * config.num_minibatches
-        counts = (size, columns, (1 + sizes.may_lack_choice) * self._reduce_teams, 9 + 2 + minibatches + 1)
-        sums_and_work = [torch.zeros(count, dtype=torch.float32, device=device) for count in counts]
-        self.partial, self.sums, self.squares, self.work = sums_and_work
-        self.totals, self._epoch_start, self.steps = self.work.split((9, 2, minibatches + 1))
-        self.stopped = torch.zeros(config.num_epochs + 1, dtype=torch.int32, device=device)
-        self.scales = torch.ones(2, dtype=torch.float32, device=device)
-        self.moments = torch.tensor([0.0, 1.0], dtype=torch.float32, device=device)
+        self._make_arrays(config, blocks * columns, (1 + sizes.may_lack_choice) * self._reduce_teams)
         self.call = self._prepared_call(config, blocks)
         self.args = self.call.args
+
+    def _make_arrays(self, config: PPOConfig, partial: int, squares: int) -> None:
+        """Allocate the arrays, with so many numbers of partial sums and of squares."""
+        minibatches, columns = config.num_epochs * config.num_minibatches, self.sizes.actor_columns + self.sizes.critic_columns
+        counts = (partial, columns, squares, 9 + 2 + minibatches + 1)
+        sums_and_work = [torch.zeros(count, dtype=torch.float32, device=self.device) for count in counts]
+        self.partial, self.sums, self.squares, self.work = sums_and_work
+        self.totals, self._epoch_start, self.steps = self.work.split((9, 2, minibatches + 1))
+        self.stopped = torch.zeros(config.num_epochs + 1, dtype=torch.int32, device=self.device)
+        self.scales = torch.ones(2, dtype=torch.float32, device=self.device)
+        self.moments = torch.tensor([0.0, 1.0], dtype=torch.float32, device=self.device)
+
+    def _settings(self, config: PPOConfig) -> dict[str, Any]:
+        """Return the arguments of the loss and of the optimiser, and the arrays of this object that all kernels have."""
+        stops = config.target_kl is not None and config.learning_rate_schedule != "adaptive"
+        return {
+            "clip_value": config.clip_value, "value_coef": config.value_coef, "max_grad_norm": config.max_grad_norm,
+            "eps": self.adam.eps, "target_kl": config.target_kl if stops else math.inf, "moments": self.moments,
+            "rate": self.adam.rate, "partial": self.partial, "sums": self.sums, "squares": self.squares, "totals": self.totals,
+            "epoch_start": self._epoch_start, "stopped": self.stopped, "steps": self.steps,
+        }  # fmt: skip
 
     @staticmethod
     def _are_few(sizes: Sizes, num_rows: int, device: torch.device, alone: bool) -> bool:
@@ -96,14 +109,9 @@ class UpdateKernels:
     def _prepared_call(self, config: PPOConfig, blocks: int) -> Call:
         policy = self.policy
         (offset, scale, shift), limit = norm_numbers(policy, self.sizes.features, self.device)
-        stops = config.target_kl is not None and config.learning_rate_schedule != "adaptive"
         call = Call(
             self._program(), self.device, norm={"offset": offset, "scale": scale, "shift": shift, "limit": limit},
-            rows=self._rows, actor_blocks=blocks, critic_blocks=blocks, clip_value=config.clip_value,
-            value_coef=config.value_coef, max_grad_norm=config.max_grad_norm, eps=self.adam.eps,
-            target_kl=config.target_kl if stops else math.inf, scales=self.scales, moments=self.moments, rate=self.adam.rate,
-            partial=self.partial, sums=self.sums, squares=self.squares, totals=self.totals, epoch_start=self._epoch_start,
-            stopped=self.stopped, steps=self.steps,
+            rows=self._rows, actor_blocks=blocks, critic_blocks=blocks, scales=self.scales, **self._settings(config),
         )  # fmt: skip
         if (box := policy.box) is not None:
             call.set(box={"log_std": policy.log_std, "centre": box.centre, "half_width": box.half_width})

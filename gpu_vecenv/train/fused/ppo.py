@@ -11,7 +11,8 @@ from gpu_vecenv.train.algorithms.ppo_backend import TorchBackend
 from gpu_vecenv.train.algorithms.ppo_sequences import RecurrentBackend
 from gpu_vecenv.train.config import PPOConfig, bootstraps
 from gpu_vecenv.train.errors import ConfigError
-from gpu_vecenv.train.fused.eligibility import fused_sizes
+from gpu_vecenv.train.fused.eligibility import fused_sizes, host_sizes
+from gpu_vecenv.train.fused.host_update import HostBackend
 from gpu_vecenv.train.fused.recurrent_update import FusedRecurrentBackend
 from gpu_vecenv.train.fused.update import FusedBackend
 from gpu_vecenv.train.policies.contract import Policy
@@ -22,7 +23,7 @@ def why_not_fused(policy: Policy, setup: Setup) -> str:
     """Return why a policy has no fused kernels; empty if it has them."""
     if not setup.fused:
         return "the run does not want them"
-    sizes = fused_sizes(policy, setup.device)
+    sizes = host_sizes(policy) if setup.device.type == "cpu" else fused_sizes(policy, setup.device)
     return sizes if isinstance(sizes, str) else ""
 
 
@@ -55,6 +56,7 @@ def make_ppo(policy: Policy, options: PPOConfig, setup: Setup) -> PPO:
     options = dataclasses.replace(options, bootstrap_at_time_limit=bootstraps(options.bootstrap_at_time_limit, setup.spec))
     reason = why_not_fused(policy, setup)
     by_torch, fused = (TorchBackend, FusedBackend) if policy.state_shape is None else (RecurrentBackend, FusedRecurrentBackend)
+    fused = HostBackend if setup.device.type == "cpu" else fused
     backend = by_torch if reason else functools.partial(fused, shares_gpu=setup.shares_gpu)
     ppo = PPO(policy, options, setup.rows.shape, setup.seed, setup.device, backend, setup.schedule_steps, setup.part)
     ppo.not_fused = reason

@@ -21,13 +21,17 @@ from gpu_vecenv.train.algorithms.ppo_backend import MAX_CHUNK_ROWS
 from gpu_vecenv.train.algorithms.ppo_sequences import RecurrentBackend
 from gpu_vecenv.train.config import PPOConfig, bootstraps
 from gpu_vecenv.train.fused.act import SPLIT_ROWS
-from gpu_vecenv.train.fused.eligibility import fused_sizes
+from gpu_vecenv.train.fused.eligibility import fused_sizes, require_host
+from gpu_vecenv.train.fused.host_act import MOST_TEAMS
+from gpu_vecenv.train.fused.host_layout import HostLayout
+from gpu_vecenv.train.fused.host_update import num_blocks
 from gpu_vecenv.train.fused.kernels import multiprocessors
 from gpu_vecenv.train.fused.ppo import require_sequences, why_not_fused
 from gpu_vecenv.train.fused.recurrent_plan import RecurrentSizes
 from gpu_vecenv.train.fused.recurrent_update import stash_rows
 from gpu_vecenv.train.fused.split import ROOM
 from gpu_vecenv.train.fused.tile_plan import Sizes
+from gpu_vecenv.train.policies.actor_critic import ActorCritic
 from gpu_vecenv.train.policies.contract import Inputs, Policy, apply
 from gpu_vecenv.train.returns.normalize import RewardNorm
 from gpu_vecenv.train.storage.policy_rows import PolicyRows
@@ -48,7 +52,10 @@ def ppo_memory(policy: Policy, options: PPOConfig, setup: Setup) -> tuple[int, i
         with torch.device("meta"):
             moments += sum(x.nbytes for x in RewardNorm(setup.rows.shape, options.gamma).buffers())
     require_sequences(policy, options, setup.rows)
-    sizes = None if why_not_fused(policy, setup) else fused_sizes(policy, setup.device)
+    fused = not why_not_fused(policy, setup)
+    if fused and setup.device.type == "cpu":
+        return moments, _host_update(cast(ActorCritic, policy), setup.rows, options)
+    sizes = fused_sizes(policy, setup.device) if fused else None
     if isinstance(sizes, RecurrentSizes):
         return moments, _fused_by_sequences(setup.rows, options, sizes, setup.device)
     if policy.state_shape is not None:
@@ -174,6 +181,15 @@ def _partial_sums(sizes: Sizes, minibatch: int, device: torch.device) -> int:
     if device.type == "cuda":
         blocks = min(tiles, max(1, multiprocessors(device) * sizes.update_memory.resident // sizes.num_networks))
     return 4 * blocks * (sizes.actor_columns + sizes.critic_columns)
+
+
+def _host_update(policy: ActorCritic, rows: PolicyRows, ppo: PPOConfig) -> int:
+    """Return the most bytes that an update by the kernels of the CPU takes at a time, beside its samples."""
+    samples = rows.rollout.num_steps * rows.num_samples
+    layout = HostLayout(policy, require_host(policy, torch.device("cpu")))
+    blocks = num_blocks(-(-samples // ppo.num_minibatches))
+    floats = blocks * sum(layout.partial) + 2 * layout.packed + (blocks + MOST_TEAMS) * layout.room_floats + layout.size
+    return _transition_bytes(rows, samples) + 4 * samples * ppo.num_epochs + 4 * floats
 
 
 def _kernels(sizes: Sizes, minibatch: int, device: torch.device) -> int:

@@ -55,10 +55,13 @@ class FusedBackend(Backend):
             ConfigError: the policy does not fit; the message says why.
         """
         super().__init__(policy, config, adam, shuffles, factor, part)
-        self.sizes = require_fused(policy, shuffles.device)
+        self.sizes = self.fitted(policy, shuffles.device)
         self.fused = self.new_actor(alone=not shares_gpu)
         self.largest = self.fused.largest
         self._kernels: UpdateKernels | None = None
+
+    fitted = staticmethod(require_fused)
+    """Returns the sizes of a policy's networks, or raises ConfigError."""
 
     def new_actor(self, alone: bool) -> FusedActor:
         """Return what acts; ``alone``: no other run uses the GPU."""

@@ -37,7 +37,7 @@ def make_executor(config: ResolvedConfig, env: GpuVectorEnv, quiet: bool, proces
         processes: processes of the run; None: this one alone.
 
     Raises:
-        ConfigError: a graph or fused kernels are asked for on the CPU.
+        ConfigError: a graph is asked for on the CPU.
     """
     device = torch.device(env.device)
     require_gpu(config, device)
@@ -54,8 +54,6 @@ def require_gpu(config: ResolvedConfig, device: torch.device) -> None:
     """Raise ConfigError if options of a run need a GPU and the device is none."""
     if device.type == "cuda":
         return
-    if config.kernels == "fused":
-        raise ConfigError(f"kernels: expected 'auto' or 'torch' on {device}, got 'fused', which needs a GPU")
     if config.graph:
         raise ConfigError(f"graph: expected None or False on {device}, got True, which needs a GPU")
 

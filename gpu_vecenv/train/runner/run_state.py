@@ -95,7 +95,7 @@ def setup_of(
     """Return what the run gives the algorithm of a policy."""
     return Setup(
         rows, config.network_of(name), spec, device, seed_of(config.seed, name), config.schedule_steps,
-        wants_fused(config, device), shares_gpu, processes, shards,
+        wants_fused(config), shares_gpu, processes, shards,
     )  # fmt: skip
 
 
@@ -272,7 +272,7 @@ class RunState:
             _require_returned(algorithm, Algorithm, "make", config.algorithm_of(name))
             self.algorithms[name] = algorithm
         require_spread(self.algorithms, self.spread, processes)
-        reasons = {name: algorithm.not_fused for name, algorithm in self.algorithms.items() if wants_fused(config, device)}
+        reasons = {name: algorithm.not_fused for name, algorithm in self.algorithms.items() if wants_fused(config)}
         self.not_fused = {name: reason for name, reason in reasons.items() if reason}
         self.actors = self._in_place({name: algorithm.actor() for name, algorithm in self.algorithms.items()})
         players = {name: algorithm.evaluation_actor() for name, algorithm in self.algorithms.items()}
@@ -367,13 +367,12 @@ class RunState:
             raise CheckpointError(f"{path}: expected parameters that the env takes, got {error}") from error
 
 
-def wants_fused(config: ResolvedConfig, device: torch.device) -> bool:
+def wants_fused(config: ResolvedConfig) -> bool:
     """Return True if policies that fit shall have fused kernels.
 
-    With ``auto`` another precision excludes them, because their operands have 16 bits.
+    With ``auto`` another precision excludes them, because their operands have 16 bits, or on the CPU 32.
     """
-    auto = config.kernels == "auto" and config.precision == "float32" and device.type == "cuda"
-    return auto or config.kernels == "fused"
+    return config.kernels == "fused" or (config.kernels == "auto" and config.precision == "float32")
 
 
 def seed_of(seed: int, name: str) -> int:

@@ -180,3 +180,27 @@ def relative_error(found, exact):
         torch.cat([x.double().flatten() for x in xs]) for xs in ([f - e for f, e in zip(found, exact, strict=True)], exact)
     )
     return float(errors.norm() / sizes.norm())
+
+
+TAG = spaces.MultiDiscrete([21, 21])
+BOX = spaces.Box(np.array([-2.0, 0.0, -1.0], np.float32), np.array([2.0, 4.0, 1.0], np.float32))
+
+# Seeds whose values are not at a bound of the clipped value loss, where rounding decides which branch counts.
+CASES = {
+    "discrete": {"action": spaces.Discrete(2)},
+    "multi-discrete, 71 features": {"action": TAG, "features": 71},
+    "masked": {"action": spaces.MultiDiscrete([5, 3, 4]), "features": 9, "masked": (0, 2)},
+    "few choices": {"action": spaces.MultiDiscrete([5, 3, 4]), "features": 9, "masked": (0, 1, 2), "forced": 0.8},
+    "one masked choice": {"action": spaces.Discrete(6), "masked": (0,), "activation": "relu"},
+    "numbers": {"action": BOX, "features": 3},
+    "relu, one layer": {"action": spaces.Discrete(3), "hidden": (128,), "activation": "relu"},
+    "elu, three layers": {"action": BOX, "hidden": (64, 48, 33), "activation": "elu", "features": 17},
+    "one row more than a tile": {"action": spaces.Discrete(2), "rows": 129, "filling": 0},
+    "one row": {"action": spaces.Discrete(2), "rows": 1, "filling": 0},
+    "raw observations": {"action": spaces.Discrete(2), "normalize": False},
+    "split": {"action": TAG, "features": 75, "hidden": (256, 256), "seed": 1},
+    "split, masked, elu, odd sizes": {
+        "action": spaces.MultiDiscrete([5, 3, 4]), "features": 9, "masked": (0, 1, 2), "forced": 0.5, "hidden": (200, 48, 33),
+        "activation": "elu", "seed": 2,
+    },
+}  # fmt: skip

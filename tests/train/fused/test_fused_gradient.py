@@ -7,7 +7,7 @@ import pytest
 import torch
 from fused_runs import FusedPPO
 from gymnasium import spaces
-from reference import SCALARS, case, exact_gradient, relative_error, saturate, scales, slow
+from reference import CASES, SCALARS, case, exact_gradient, relative_error, saturate, scales, slow
 
 from gpu_vecenv.train import PPOConfig
 from gpu_vecenv.train.algorithms.loss import TERMS
@@ -16,8 +16,6 @@ from gpu_vecenv.train.fused.guard import kernel_gradient as kernel_gradient_of
 from gpu_vecenv.train.returns.minibatch_moments import minibatch_moments
 
 CONFIG = PPOConfig(num_epochs=1, num_minibatches=1)
-TAG = spaces.MultiDiscrete([21, 21])
-BOX = spaces.Box(np.array([-2.0, 0.0, -1.0], np.float32), np.array([2.0, 4.0, 1.0], np.float32))
 
 
 def prepared(one, config, rows=None):
@@ -69,25 +67,6 @@ def compare(one, config=CONFIG, total=1e-3, each=5e-2, rows=None):
     return whole, errors
 
 
-# Seeds whose values are not at a bound of the clipped value loss, where rounding decides which branch counts.
-CASES = {
-    "discrete": {"action": spaces.Discrete(2)},
-    "multi-discrete, 71 features": {"action": TAG, "features": 71},
-    "masked": {"action": spaces.MultiDiscrete([5, 3, 4]), "features": 9, "masked": (0, 2)},
-    "few choices": {"action": spaces.MultiDiscrete([5, 3, 4]), "features": 9, "masked": (0, 1, 2), "forced": 0.8},
-    "one masked choice": {"action": spaces.Discrete(6), "masked": (0,), "activation": "relu"},
-    "numbers": {"action": BOX, "features": 3},
-    "relu, one layer": {"action": spaces.Discrete(3), "hidden": (128,), "activation": "relu"},
-    "elu, three layers": {"action": BOX, "hidden": (64, 48, 33), "activation": "elu", "features": 17},
-    "one row more than a tile": {"action": spaces.Discrete(2), "rows": 129, "filling": 0},
-    "one row": {"action": spaces.Discrete(2), "rows": 1, "filling": 0},
-    "raw observations": {"action": spaces.Discrete(2), "normalize": False},
-    "split": {"action": TAG, "features": 75, "hidden": (256, 256), "seed": 1},
-    "split, masked, elu, odd sizes": {
-        "action": spaces.MultiDiscrete([5, 3, 4]), "features": 9, "masked": (0, 1, 2), "forced": 0.5, "hidden": (200, 48, 33),
-        "activation": "elu", "seed": 2,
-    },
-}  # fmt: skip
 COSTLY = ("one masked choice", "elu, three layers", "multi-discrete, 71 features", "few choices", "relu, one layer",
           "split, masked, elu, odd sizes")  # fmt: skip
 """Cases that the tests leave out when they have little time: each compiles kernels of its own."""

@@ -1,0 +1,61 @@
+// Products of matrices in float32 for the host. Each element is a sum in the order of the inner index, so its bits do not depend on
+// the number of threads or on the width of vectors.
+#pragma once
+#include "target/host_vectors.h"
+
+// Rows and vectors of columns whose sums are in registers, with room for a row of the second factor and a number of the first one.
+#define GV_TILE_ROWS (GV_VECTOR_REGISTERS == 32 ? 12 : 6)
+#define GV_TILE_VECTORS 2
+#define GV_STEP 16  // columns of matrices are multiples of it
+
+// Numbers (row, i) at row * by_row + i * by_inner.
+struct GvFactor {
+    const float* at;
+    gv_i64 by_row, by_inner;
+};
+
+// C = start + A B for ROWS rows and VECTORS vectors of columns. Rows of `start` lie start_row apart, those of B b_row.
+template <gv_i32 ROWS, gv_i32 VECTORS>
+GV_INLINE void gv_product_tile(const GvFactor& a, const float* b, gv_i64 b_row, gv_i32 inner, const float* start, gv_i64 start_row,
+                               float* c, gv_i64 c_row) {
+    GvVector sums[ROWS][VECTORS];
+    for (gv_i32 m = 0; m < ROWS; ++m) {
+        for (gv_i32 v = 0; v < VECTORS; ++v) sums[m][v] = gv_load_vector(start + m * start_row + v * GV_WIDTH);
+    }
+    for (gv_i32 i = 0; i < inner; ++i) {
+        GvVector of_b[VECTORS];
+        for (gv_i32 v = 0; v < VECTORS; ++v) of_b[v] = gv_load_vector(b + i * b_row + v * GV_WIDTH);
+        for (gv_i32 m = 0; m < ROWS; ++m) {
+            const GvVector of_a = gv_all(a.at[m * a.by_row + i * a.by_inner]);
+            for (gv_i32 v = 0; v < VECTORS; ++v) sums[m][v] = gv_fused_or_two(of_a, of_b[v], sums[m][v]);
+        }
+    }
+    for (gv_i32 m = 0; m < ROWS; ++m) {
+        for (gv_i32 v = 0; v < VECTORS; ++v) gv_store_vector(c + m * c_row + v * GV_WIDTH, sums[m][v]);
+    }
+}
+
+// The same for a number of rows, in tiles of ROWS rows, then in smaller ones.
+template <gv_i32 ROWS, gv_i32 VECTORS>
+GV_INLINE void gv_product_columns(gv_i32 rows, GvFactor a, const float* b, gv_i64 b_row, gv_i32 inner, const float* start,
+                                  gv_i64 start_row, float* c, gv_i64 c_row) {
+    for (; rows >= ROWS; rows -= ROWS, a.at += ROWS * a.by_row, start += ROWS * start_row, c += ROWS * c_row) {
+        gv_product_tile<ROWS, VECTORS>(a, b, b_row, inner, start, start_row, c, c_row);
+    }
+    if constexpr (ROWS > 1) gv_product_columns<ROWS / 2, VECTORS>(rows, a, b, b_row, inner, start, start_row, c, c_row);
+}
+
+// C = start + A B, for a number of columns that is a multiple of GV_STEP.
+static __attribute__((noinline)) void gv_product(gv_i32 rows, gv_i32 columns, gv_i32 inner, const GvFactor& a, const float* b,
+                                                 gv_i64 b_row, const float* start, gv_i64 start_row, float* c, gv_i64 c_row) {
+    constexpr gv_i32 WIDTH = GV_TILE_VECTORS * GV_WIDTH;
+    gv_i32 first = 0;
+    for (; first + WIDTH <= columns; first += WIDTH) {
+        gv_product_columns<GV_TILE_ROWS, GV_TILE_VECTORS>(rows, a, b + first, b_row, inner, start + first, start_row, c + first, c_row);
+    }
+    if constexpr (WIDTH > GV_STEP) {
+        if (first < columns) {
+            gv_product_columns<GV_TILE_ROWS, 1>(rows, a, b + first, b_row, inner, start + first, start_row, c + first, c_row);
+        }
+    }
+}

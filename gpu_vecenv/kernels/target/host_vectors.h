@@ -1,0 +1,72 @@
+// Vectors as wide as the processor's registers, for kernels of the host alone. Each element has the bits of the same operations on
+// floats, so results do not depend on the width. Products of matrices use a fused multiply-add where the processor has one.
+#pragma once
+#include "target/target.h"
+#if defined(__AVX__)
+#include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
+#if defined(__AVX512F__) || defined(__aarch64__)
+#define GV_VECTOR_REGISTERS 32
+#else
+#define GV_VECTOR_REGISTERS 16
+#endif
+#if defined(__AVX512F__)
+#define GV_WIDTH 16
+#elif defined(__AVX__)
+#define GV_WIDTH 8
+#else
+#define GV_WIDTH 4
+#endif
+typedef float GvVector __attribute__((vector_size(4 * GV_WIDTH)));
+typedef gv_i32 GvInts __attribute__((vector_size(4 * GV_WIDTH)));
+
+GV_INLINE GvVector gv_load_vector(const float* at) {
+    GvVector x;
+    __builtin_memcpy(&x, at, sizeof(x));
+    return x;
+}
+GV_INLINE void gv_store_vector(float* at, const GvVector& x) { __builtin_memcpy(at, &x, sizeof(x)); }
+GV_INLINE GvInts gv_load_ints(const gv_i32* at) {
+    GvInts x;
+    __builtin_memcpy(&x, at, sizeof(x));
+    return x;
+}
+#define GV_LAMBDA __attribute__((always_inline))  // vectors are passed in registers
+GV_INLINE GvVector gv_all(float x) { return x - GvVector{}; }
+
+// a b + c, rounded once if the processor can.
+GV_INLINE GvVector gv_fused_or_two(const GvVector& a, const GvVector& b, const GvVector& c) {
+#if defined(__AVX512F__)
+    return (GvVector)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+#elif defined(__FMA__)
+    return (GvVector)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#elif defined(__aarch64__)
+    return (GvVector)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
+#else
+    return a * b + c;
+#endif
+}
+
+// As gv_min and gv_max of lib/math.h, for each element.
+// GCC makes no instruction of its own for a minimum out of a selection.
+GV_INLINE GvVector gv_min(const GvVector& x, const GvVector& y) {
+#if defined(__AVX512F__)
+    return (GvVector)_mm512_min_ps((__m512)y, (__m512)x);
+#elif defined(__AVX__)
+    return (GvVector)_mm256_min_ps((__m256)y, (__m256)x);
+#else
+    return y < x ? y : x;
+#endif
+}
+GV_INLINE GvVector gv_max(const GvVector& x, const GvVector& y) {
+#if defined(__AVX512F__)
+    return (GvVector)_mm512_max_ps((__m512)y, (__m512)x);
+#elif defined(__AVX__)
+    return (GvVector)_mm256_max_ps((__m256)y, (__m256)x);
+#else
+    return x < y ? y : x;
+#endif
+}
