@@ -22,6 +22,7 @@ const OPERATIONS = {
 const REDUCTIONS = { sum: [0, (x, y) => x + y], min: [Infinity, Math.min], max: [-Infinity, Math.max] };
 const OPACITIES = [0.15, 0.3, 0.48, 0.7]; // of the parts of a trail, the oldest first
 const KEPT = ["trail", "curve", "columns"]; // shapes that follow the states of an episode
+const LEGIBLE = 4; // pixels; smaller letters are not drawn among many worlds
 const NEVER = 1e9, TURN = 2 * Math.PI;
 
 /** A number as Python's format() writes it. @param {number} number @param {string} form such as ",d" or "+z.2f" */
@@ -220,8 +221,7 @@ export class Scene {
     context.lineJoin = "bevel";
     this.#shift = 0.25 / scale;
     if (part !== "moving") this.#fill(context, this.palette.page, () => context.rect(0, 0, this.width, this.height));
-    const [first, last] = [part === "moving" ? this.still : 0, part === "still" ? this.still : this.blocks.length];
-    for (const { count, variable, shapes } of this.blocks.slice(first, last)) {
+    for (const { count, variable, shapes } of this.#part(part)) {
       for (const shape of shapes) if (shape.op === "trail") this.#trail(context, shape, variable);
       for (let i = 0; i < count; ++i) {
         this.#variables[variable] = i;
@@ -260,32 +260,113 @@ export class Scene {
 
   /** @param {CanvasRenderingContext2D} context @param {Json} shape @param {number} scale */
   #draw(context, shape, scale) {
-    const ink = shape.ink(), [x, y] = (shape.at ?? []).map(call), radius = shape.radius?.();
+    const ink = shape.ink();
+    if (shape.op === "text") {
+      const [x, y] = shape.at.map(call);
+      this.#text(context, shape, ink, { x, y, scale });
+      return;
+    }
+    context.beginPath();
+    this.#finish(context, ink, this.#outline(context, shape, scale));
+  }
+
+  /** Fills or strokes what was outlined. @param {CanvasRenderingContext2D} context @param {Colour} ink @param {number} thick */
+  #finish(context, ink, thick) {
+    context.strokeStyle = context.fillStyle = `rgb(${ink.join()})`;
+    context.lineWidth = thick;
+    if (thick) context.stroke();
+    else context.fill();
+  }
+
+  /** Adds a shape to the path, and returns how thick its line is, 0 to fill it. @param {CanvasRenderingContext2D} context
+   * @param {Json} shape @param {number} scale */
+  #outline(context, shape, scale) {
+    const [x, y] = (shape.at ?? []).map(call), radius = shape.radius?.();
     // As thick as Pillow draws it: whole halves of a pixel, at least one.
-    const thick = shape.width && Math.max(1, Math.round(2 * scale * shape.width())) / (2 * scale);
-    const path = () => this.#trace(context, shape.points.map((/** @type {Value[]} */ point) => point.map(call)));
-    switch (shape.op) {
-      case "line": return this.#stroke(context, ink, thick, path);
-      case "polygon": return this.#fill(context, ink, path);
-      case "disc": return this.#fill(context, ink, () => context.arc(x, y, radius, 0, TURN));
-      case "ring": return this.#stroke(context, ink, thick, () => context.arc(x, y, Math.max(0, radius - thick / 2), 0, TURN));
-      case "cross": {
-        const arm = 0.7071 * radius;
-        return this.#stroke(context, ink, thick, () => {
-          this.#trace(context, [[x - arm, y - arm], [x + arm, y + arm]]);
-          this.#trace(context, [[x - arm, y + arm], [x + arm, y - arm]]);
-        });
+    const thick = shape.width ? Math.max(1, Math.round(2 * scale * shape.width())) / (2 * scale) : 0;
+    const circle = (/** @type {number} */ size) => (context.moveTo(x + size, y), context.arc(x, y, size, 0, TURN));
+    if (shape.op === "line" || shape.op === "polygon") {
+      this.#trace(context, shape.points.map((/** @type {Value[]} */ point) => point.map(call)));
+    } else if (shape.op === "disc") circle(radius);
+    else if (shape.op === "ring") circle(Math.max(0, radius - thick / 2));
+    else if (shape.op === "cross") {
+      const arm = 0.7071 * radius;
+      this.#trace(context, [[x - arm, y - arm], [x + arm, y + arm]]);
+      this.#trace(context, [[x - arm, y + arm], [x + arm, y - arm]]);
+    } else {
+      const round = shape.corner(), place = (/** @type {Value} */ edge) => (round ? edge() : snapped(edge(), scale));
+      const [left, top, right, bottom] = shape.box.map(place), width = right - left, height = bottom - top;
+      if (width > 0 && height > 0) context.roundRect(left, top, width, height, Math.min(round, width / 2, height / 2));
+    }
+    return thick;
+  }
+
+  /**
+   * Draws states of many worlds that were followed, shape by shape, so that one call of the canvas fills those of one colour.
+   * Letters and discs that are too small to be seen are left out.
+   * @param {CanvasRenderingContext2D} context
+   * @param {Place[]} places of the worlds, all of one scale
+   * @param {Memory[]} memories
+   * @param {"all" | "still" | "moving"} part
+   */
+  drawMany(context, places, memories, part) {
+    const { scale } = places[0];
+    const put = (/** @type {number} */ world) => {
+      this.#world = world;
+      this.#memory = memories[world];
+      context.setTransform(scale, 0, 0, scale, places[world].x, places[world].y);
+    };
+    this.#shift = 0.25 / scale;
+    context.lineJoin = "bevel";
+    if (part !== "moving") {
+      this.#fill(context, this.palette.page, () => places.forEach((_, world) => {
+        put(world);
+        context.rect(0, 0, this.width, this.height);
+      }));
+    }
+    for (const { count, variable, shapes } of this.#part(part)) {
+      for (let i = 0; i < count; ++i) {
+        for (const shape of shapes) this.#drawShapes(context, shape, { count, variable, i, scale, worlds: places.length }, put);
       }
-      case "rectangle": {
-        const round = shape.corner(), place = (/** @type {Value} */ edge) => (round ? edge() : snapped(edge(), scale));
-        const [left, top, right, bottom] = shape.box.map(place), width = right - left, height = bottom - top;
-        if (!(width > 0 && height > 0)) return;
-        const corner = Math.min(round, width / 2, height / 2);
-        return this.#fill(context, ink, () => context.roundRect(left, top, width, height, corner));
+    }
+    context.resetTransform();
+  }
+
+  /** Draws a shape of all worlds. @param {CanvasRenderingContext2D} context @param {Json} shape
+   * @param {{ count: number, variable: number, i: number, scale: number, worlds: number }} at @param {(world: number) => void} put */
+  #drawShapes(context, shape, { variable, i, scale, worlds }, put) {
+    /** @type {Map<string, [Colour, number[]]>} */
+    const alike = new Map(), kept = KEPT.includes(shape.op) || shape.op === "text";
+    for (let world = 0; world < worlds; ++world) {
+      put(world);
+      this.#variables[variable] = i;
+      if (shape.op === "trail") {
+        if (i === 0) this.#trail(context, shape, variable);
+      } else if (shape.op === "curve") this.#curve(context, shape, i);
+      else if (shape.op === "columns") this.#columns(context, shape, i, scale);
+      else if (!shape.when() || scale * (shape.size?.() ?? Infinity) < LEGIBLE || scale * (shape.radius?.() ?? 1 / scale) < 0.5) continue;
+      else if (shape.op === "text") this.#draw(context, shape, scale);
+      else {
+        const ink = shape.ink(), same = alike.get(ink.join());
+        if (same) same[1].push(world);
+        else alike.set(ink.join(), [ink, [world]]);
       }
-      default: return this.#text(context, shape, ink, { x, y, scale });
+    }
+    if (kept) return;
+    for (const [ink, several] of alike.values()) {
+      context.beginPath();
+      let thick = 0;
+      for (const world of several) {
+        put(world);
+        this.#variables[variable] = i;
+        thick = this.#outline(context, shape, scale);
+      }
+      this.#finish(context, ink, thick);
     }
   }
+
+  /** The blocks that no state changes, or all others. @param {"all" | "still" | "moving"} part */
+  #part(part) { return this.blocks.slice(part === "moving" ? this.still : 0, part === "still" ? this.still : this.blocks.length); }
 
   /**
    * Writes a text. Letters are as far apart as those of Pillow, whose widths are whole halves of a pixel.
@@ -380,6 +461,27 @@ export class Pictures {
     this.time = -1;
     this.episode = 0;
     this.reset();
+  }
+
+  /** Pictures of another world, which share what no state changes. @returns {Pictures} */
+  twin() {
+    const twin = Object.create(Pictures.prototype, Object.getOwnPropertyDescriptors(this));
+    twin.reset();
+    return twin;
+  }
+
+  /** Draws states of the worlds 0 to n - 1 that their pictures followed. @param {CanvasRenderingContext2D} context
+   * @param {Pictures[]} pictures @param {"frame" | "scene"} kind @param {Place[]} places @param {"all" | "still" | "moving"} part */
+  static drawMany(context, pictures, kind, places, part) {
+    const { parts, across } = pictures[0].#parts(kind);
+    let [right, down] = [0, 0];
+    for (const k of parts) {
+      const scene = pictures[0].scenes[k];
+      const moved = places.map(({ x, y, scale }) => ({ x: x + right * scale, y: y + down * scale, scale }));
+      scene.drawMany(context, moved, pictures.map(({ memories }) => memories[k]), part);
+      if (across) right += scene.width;
+      else down += scene.height;
+    }
   }
 
   /** Forgets the states of the episode. */
