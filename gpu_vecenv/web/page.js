@@ -133,11 +133,12 @@ class Page {
   frame(now) {
     const begin = performance.now(), since = now - (this.last ?? now);
     this.last = now;
-    if (!this.paused) {
-      this.owed = Math.min(MOST_STEPS, this.owed + (Math.min(since, 250) * +$("rate").value) / 1000);
+    const stepped = this.stage.changed && this.wall; // a wall is stepped in one frame and drawn in the next
+    if (!this.paused && !stepped) {
+      this.owed = Math.min(this.wall ? 1 : MOST_STEPS, this.owed + (Math.min(since, 250) * +$("rate").value) / 1000);
       for (; this.owed >= 1; --this.owed) this.step(now);
     }
-    if (this.stage.changed) this.stage.draw(this.steering.active && this.alive() ? this.steering.place() : null);
+    if (this.stage.changed && (stepped || !this.wall)) this.stage.draw(this.steering.active && this.alive() ? this.steering.place() : null);
     this.measure(since, performance.now() - begin);
     requestAnimationFrame((time) => this.frame(time));
   }

@@ -13,14 +13,23 @@ GV_FN float gv_activation(float x, gv_i32 kind) {
     return kind == GV_ELU && x < 0.0f ? gv_exp(x) - 1.0f : x;
 }
 
-// out = bias + weights in, for outputs that are padded to a multiple of four, so that the loop over them has no rest.
-GV_FN void gv_linear(const float* weights, const float* in, gv_i32 inputs, float* out, gv_i32 padded) {
-    for (gv_i32 o = 0; o < padded; ++o) out[o] = weights[o];
+// SIZE outputs of a layer, whose sums stay in registers.
+template <gv_i32 SIZE>
+GV_FN void gv_linear_part(const float* weights, const float* in, gv_i32 inputs, float* out, gv_i32 padded) {
+    float sums[SIZE];
+    GV_UNROLL for (gv_i32 k = 0; k < SIZE; ++k) sums[k] = weights[k];
     for (gv_i32 i = 0; i < inputs; ++i) {
-        const float x = in[i];
         weights += padded;
-        for (gv_i32 o = 0; o < padded; ++o) out[o] += x * weights[o];
+        GV_UNROLL for (gv_i32 k = 0; k < SIZE; ++k) sums[k] += in[i] * weights[k];
     }
+    GV_UNROLL for (gv_i32 k = 0; k < SIZE; ++k) out[k] = sums[k];
+}
+
+// out = bias + weights in, for outputs that are padded to a multiple of four. Four vectors of sums do not wait for each other.
+GV_FN void gv_linear(const float* weights, const float* in, gv_i32 inputs, float* out, gv_i32 padded) {
+    gv_i32 o = 0;
+    for (; o + 16 <= padded; o += 16) gv_linear_part<16>(weights + o, in, inputs, out + o, padded);
+    for (; o < padded; o += 4) gv_linear_part<4>(weights + o, in, inputs, out + o, padded);
 }
 
 // Layer normalisation, by its gains and then its shifts.

@@ -7,6 +7,7 @@ import { Pictures } from "./scene.js";
 /** @typedef {"frame" | "scene"} Kind */
 
 const GAP = 2, NARROW = 640, RING = 14; // pixels
+const AT_ONCE = 350; // worlds that a frame has the time to draw
 
 export class Stage {
   /**
@@ -27,6 +28,8 @@ export class Stage {
     this.places = [];
     /** @type {Kind} */
     this.kind = "frame";
+    this.columns = this.rows = 1;
+    this.drawn = 0; // parts of the wall that show the present states
     this.size = ""; // what the canvases are arranged for
     new ResizeObserver(() => this.arrange()).observe(box);
   }
@@ -47,6 +50,7 @@ export class Stage {
     const { t, episode } = this.worlds.arrays;
     this.pictures.forEach((pictures, world) => pictures.follow(world, Number(t[world]), Number(episode[world])));
     this.changed = true;
+    this.drawn = 0;
   }
 
   /** Sizes the canvases for the width of the page, and places the worlds. */
@@ -67,6 +71,9 @@ export class Stage {
     let columns = 1;
     for (let k = 2; k <= count; ++k) if (scaleOf(k) > scaleOf(columns)) columns = k;
     const scale = scaleOf(columns), rows = Math.ceil(count / columns);
+    this.columns = columns;
+    this.rows = rows;
+    this.drawn = 0;
     const left = (w - columns * (scale * width + gap) + gap) / 2, top = this.wall ? 0 : (h - scale * height) / 2;
     this.places = Array.from({ length: count }, (_, k) => ({
       x: Math.round(left + (k % columns) * (scale * width + gap)), y: Math.round(top + Math.floor(k / columns) * (scale * height + gap)), scale,
@@ -79,18 +86,23 @@ export class Stage {
     this.changed = true;
   }
 
-  /** @param {number} layer @param {"still" | "moving"} part */
-  #paint(layer, part) {
+  /** Draws worlds in whole rows. @param {number} layer @param {"still" | "moving"} part @param {number} lo first row @param {number} hi
+   * last row, exclusive */
+  #paint(layer, part, lo = 0, hi = this.rows) {
     const context = this.contexts[layer], { width, height } = this.canvases[layer];
-    context.clearRect(0, 0, width, height);
-    if (this.wall) Pictures.drawMany(context, this.pictures, this.kind, this.places, part);
-    else this.pictures[0].draw(context, this.kind, this.places[0], 0, part);
+    const [from, to] = [lo, hi].map((row) => row * this.columns), top = lo ? this.places[from].y : 0;
+    context.clearRect(0, top, width, hi < this.rows ? this.places[to].y - top : height);
+    if (!this.wall) this.pictures[0].draw(context, this.kind, this.places[0], 0, part);
+    else Pictures.drawMany(context, this.pictures.slice(from, to), this.kind, this.places.slice(from, to), from, part);
   }
 
-  /** Draws the states that were followed, with a ring around a place of the first scene. @param {[number, number] | null} ring */
+  /** Draws the states that were followed, a part of the worlds of a large wall in each call, with a ring around a place of the
+   * first scene. @param {[number, number] | null} ring */
   draw(ring) {
-    this.changed = false;
-    this.#paint(1, "moving");
+    const parts = Math.ceil(this.pictures.length / AT_ONCE), row = (/** @type {number} */ part) => Math.ceil((part * this.rows) / parts);
+    this.#paint(1, "moving", row(this.drawn), row(this.drawn + 1));
+    this.drawn = (this.drawn + 1) % parts;
+    this.changed = this.drawn > 0;
     if (!ring || this.wall) return;
     const [, context] = this.contexts, { x, y, scale } = this.places[0], [right, down] = this.#first();
     context.strokeStyle = `rgb(${this.palette.ink.join()})`;
