@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Annotated
 
@@ -10,9 +11,11 @@ import tyro
 from gpu_vecenv.cli.key_value import Settings, help_option, require_within
 from gpu_vecenv.cli.who_plays import who_plays
 from gpu_vecenv.errors import ParameterError
+from gpu_vecenv.train.config import TrainConfig
 from gpu_vecenv.train.runner.build import import_modules
 from gpu_vecenv.train.runner.evaluation import game_of
-from gpu_vecenv.train.runner.page import MAX_RATE, MAX_SEED, MAX_WORLDS, PageOptions, write
+from gpu_vecenv.train.runner.page import MAX_RATE, MAX_SEED, MAX_WORLDS, PageOptions, everyone_random, write
+from gpu_vecenv.train.storage.policy_map import with_changes
 
 
 def page(
@@ -52,6 +55,8 @@ def page(
     if out.suffix == ".html" and out.is_dir() or out.suffix != ".html" and out.is_file():
         raise ParameterError(f"--out must be a file that ends with .html, or a folder; got {out}.")
     target, policy_map, changes = who_plays(run, policy, env, None, "cpu")
+    if isinstance(target, TrainConfig):  # an env id
+        policy_map = with_changes(everyone_random(dataclasses.replace(target, device="cpu")), policy_map)
     game = game_of(target, policy_map, None, changes)
     written = write(game, out, PageOptions(worlds, seed, rate, role))
     print(f"page: {written.path}, {written.num_bytes:,} bytes, {written.worlds:,} worlds")

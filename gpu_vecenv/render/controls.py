@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gpu_vecenv.render.expressions import Json, Number, Operand, field, json_of
+from gpu_vecenv.render.expressions import Json, Number, Operand, Table, field, json_of
 from gpu_vecenv.render.scene import At
 
 
@@ -50,9 +50,21 @@ class Controls(NamedTuple):
         }
 
 
+def toward(held: Held, directions: Sequence[tuple[float, float]]) -> Number:
+    """Return scores that take the choice whose direction, right and up, is nearest to the one that is held, and else the first.
+
+    Args:
+        held: what the player holds.
+        directions: of each choice a vector of length 1, or (0, 0).
+    """
+    right, up = (Table([direction[axis] for direction in directions])[held.choice] for axis in (0, 1))
+    return right * held.right + up * held.up
+
+
 def nearest_to(held: Number, choice: Number, middle: float) -> Number:
     """Return scores that take the choice nearest to ``middle + held``, such as 0, 1 and 2 for left, none and right."""
-    return -abs(choice - middle - held)
+    score: Number = -abs(choice - middle - held)
+    return score
 
 
 def plain_controls(choices: Sequence[int], bounds: Sequence[tuple[float, float]], held: Held = HELD) -> Controls | None:

@@ -16,11 +16,14 @@ const MOST_STEPS = 4; // in a frame
 /** @param {string} id @returns {any} */
 const $ = (id) => document.getElementById(id);
 
-/** A file of the page: an element of it, or else beside it. @param {string} name @returns {Promise<Uint8Array<ArrayBuffer>>} */
+/** A file of the page: an element of it, compressed unless it is text, or else beside it. @param {string} name
+ * @returns {Promise<Uint8Array<ArrayBuffer>>} */
 async function load(name) {
   const inside = $(name);
   if (!inside) return new Uint8Array(await (await fetch(name)).arrayBuffer());
-  return name.endsWith(".json") ? new TextEncoder().encode(inside.textContent) : decode(inside.textContent);
+  if (name.endsWith(".json")) return new TextEncoder().encode(inside.textContent);
+  const stream = new Blob([decode(inside.textContent)]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
 /** Repeats the recorded trajectory of random actions, and says if its hash is the recorded one. @param {any} data

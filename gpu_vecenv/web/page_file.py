@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import html
 import json
 import re
@@ -59,7 +60,7 @@ def one_file(files: Mapping[str, bytes], title: str) -> str:
     elements = [
         f'<script type="application/json" id="{name}">{_in_script(content.decode())}</script>'
         if name == DATA
-        else f'<script type="text/plain" id="{name}">{base64.b64encode(content).decode()}</script>'
+        else f'<script type="text/plain" id="{name}">{base64.b64encode(gzip.compress(content, mtime=0)).decode()}</script>'
         for name, content in files.items()
         if name != STILL
     ]
@@ -69,8 +70,9 @@ def one_file(files: Mapping[str, bytes], title: str) -> str:
 
 
 def joined_scripts(names: tuple[str, ...] = SCRIPTS) -> str:
-    """Return scripts as one module. Their names are those of one scope, so no two of them define the same one."""
-    return "\n".join(re.sub(r"^export |^import .*\n", "", (FOLDER / name).read_text(), flags=re.MULTILINE) for name in names)
+    """Return scripts as one module without their comments. Their names are in one scope, so no two of them define the same."""
+    left_out = re.compile(r"^export |^import .*\n|^ *//.*\n|^ */\*\*(?:(?!\*/)[\s\S])*\*/\n", re.MULTILINE)
+    return "\n".join(left_out.sub("", (FOLDER / name).read_text()) for name in names)
 
 
 def _in_script(text: str) -> str:

@@ -16,7 +16,7 @@ from gpu_vecenv.backend.wasm import wasm_module
 from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.render.canvas import find_renderer, import_pillow
 from gpu_vecenv.spec.layout import Layout
-from gpu_vecenv.train.config import TrainConfig
+from gpu_vecenv.train.config import TrainConfig, resolve_new
 from gpu_vecenv.train.config.checks import checked, integer
 from gpu_vecenv.train.policies.contract import Policy
 from gpu_vecenv.train.policies.page import page_policy
@@ -24,6 +24,7 @@ from gpu_vecenv.train.runner.build import make_env
 from gpu_vecenv.train.runner.evaluation import Game, game_of
 from gpu_vecenv.train.runner.opponents import Opponent
 from gpu_vecenv.train.runner.players import Players
+from gpu_vecenv.train.storage.policy_map import RANDOM
 from gpu_vecenv.train.storage.wrapped_env import as_wrapped
 from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
 from gpu_vecenv.web.page_data import env_data, make_record, usual_worlds
@@ -107,6 +108,12 @@ def page(
     return write(game_of(target, policy_map, opponents, {**changes, "device": "cpu"}), Path(out), options)
 
 
+def everyone_random(config: TrainConfig) -> dict[str, str]:
+    """Return a policy map in which all roles act at random."""
+    with contextlib.closing(make_env(resolve_new(config), 1)) as env:
+        return dict.fromkeys(env.role_counts, RANDOM)
+
+
 def write(game: Game, out: Path, options: PageOptions) -> Page:
     """Write the page of a game; see ``page()``."""
     with contextlib.closing(make_env(game.config, 1)) as env:
@@ -161,7 +168,7 @@ def _still(layout: Layout, seed: int) -> bytes:
             env.rollout(num_steps=STILL_STEPS)
             picture = image.fromarray(renderer.frame({name: values[0] for name, values in env.get_state().items()}))
         width, height = picture.size
-        picture = picture.resize((480, math.ceil(480 * height / width))).quantize(32)
+        picture = picture.resize((400, math.ceil(400 * height / width))).quantize(16)
     file = io.BytesIO()
     picture.save(file, "PNG", optimize=True)
     return file.getvalue()
