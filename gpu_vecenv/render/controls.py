@@ -68,8 +68,10 @@ def nearest_to(held: Number, choice: Number, middle: float) -> Number:
 
 
 def plain_controls(choices: Sequence[int], bounds: Sequence[tuple[float, float]], held: Held = HELD) -> Controls | None:
-    """Return the controls of agents whose renderer has none: left and right choose among two or three choices of the first entry
-    of an action, and set the first number of a Box, up and down its second; None for other actions.
+    """Return the controls of agents whose renderer has none; None for actions that no direction can stand for.
+
+    Left and right choose among two or three choices of the first entry of an action, and set the first number of a Box; up and
+    down set its second.
 
     Args:
         choices: numbers of choices of the entries; empty for a Box.

@@ -63,29 +63,29 @@ def _arrays(view: View) -> Json:
     layout, worlds = view.layout, view.num_worlds
     arrays: Json = {}
     for field in layout.state:
-        arrays[field.name] = empty(field.dtype, layout.state_shape(field, worlds), -1 if field.name == "pool_entry" else 0)
+        arrays[field.name] = _empty(field.dtype, layout.state_shape(field, worlds), -1 if field.name == "pool_entry" else 0)
     for name, (shape, dtype, fill) in layout.workspaces.items():
-        arrays[name] = empty(dtype, (worlds, *shape), fill)
+        arrays[name] = _empty(dtype, (worlds, *shape), fill)
     arrays |= {name: filled(values) for name, values in layout.tables.items()}
     arrays |= {f"{name}_by_world": filled(values) for name, values in layout.by_world.items()}
     for group in layout.groups:
         dtype, lead = "float32" if group.continuous else "int32", view.group_lead(group)
-        arrays[f"{group.prefix}action"] = empty(dtype, lead + (group.action.shape or ()))
+        arrays[f"{group.prefix}action"] = _empty(dtype, lead + (group.action.shape or ()))
         arrays |= {f"{group.prefix}{name}": filled(values) for name, values in random_ranges(group).items()}
     options = [option.default for option in layout.spec.reset_options] or [0.0]
     return arrays | {
         "shared_key": filled(np.array([0, OWN_KEYS], np.uint64)),
         "reset_bounds": filled(np.array(options, np.float32)),
-        "reset_mask": empty("uint8", (worlds,)),
-        "copy_source": empty("int32", (worlds,), -1),
-        **{name: empty("int32", (1,)) for name in ("may_be_finished", "pool_size", "invalid_actions")},
-        **{name: empty("uint64", (len(layout.state),)) for name in ("pool_fields", "copy_fields")},
+        "reset_mask": _empty("uint8", (worlds,)),
+        "copy_source": _empty("int32", (worlds,), -1),
+        **{name: _empty("int32", (1,)) for name in ("may_be_finished", "pool_size", "invalid_actions")},
+        **{name: _empty("uint64", (len(layout.state),)) for name in ("pool_fields", "copy_fields")},
     }
 
 
 def _outputs(view: View, results: Results) -> Json:
     """Return the arrays of a step. An array that the next step reads is the previous one of that step, too."""
-    outputs: Json = {name: {**empty(dtype_of(name), shape), "members": []} for name, shape in results.shapes.items()}
+    outputs: Json = {name: {**_empty(dtype_of(name), shape), "members": []} for name, shape in results.shapes.items()}
     names = list(results.shapes)
     for member in output_members(view.layout.spec):
         if (name := member.removeprefix("out_")) in results.indices:
@@ -95,7 +95,7 @@ def _outputs(view: View, results: Results) -> Json:
     return outputs
 
 
-def empty(dtype: str, shape: tuple[int, ...], fill: int = 0) -> Json:
+def _empty(dtype: str, shape: tuple[int, ...], fill: int = 0) -> Json:
     return {"dtype": dtype, "shape": list(shape), **({"fill": fill} if fill else {})}
 
 

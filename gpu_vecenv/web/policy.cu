@@ -42,10 +42,14 @@ GV_FN void gv_layer_norm(const float* gains, float* x, gv_i32 size, gv_i32 padde
     for (gv_i32 i = 0; i < size; ++i) x[i] = (x[i] - mean) * scale * gains[i] + gains[padded + i];
 }
 
-// Writes the outputs of the network for a row to the end of its hidden values, and returns where they are.
+// Computes the outputs of the network for a row, and returns where they are among its hidden values.
 GV_FN const float* gv_outputs(const GvArgs& a, gv_i64 row) {
     float *in = a.hidden + row * 2 * a.widest, *out = in + a.widest;
     const float* obs = a.obs + row * a.features;
+    if (a.layers == 0) {  // all choices are equally likely
+        for (gv_i32 i = 0; i < a.columns; ++i) in[i] = 0.0f;
+        return in;
+    }
     for (gv_i32 i = 0; i < a.features; ++i) {
         const float x = (obs[i] - a.offset[i]) * a.scale[i] + a.shift[i];
         in[i] = a.clip > 0.0f ? gv_clamp(x, -a.clip, a.clip) : x;
@@ -69,14 +73,14 @@ GV_FN const float* gv_outputs(const GvArgs& a, gv_i64 row) {
     return in;
 }
 
-// Without layers all choices are equally likely.
 GV_FN gv_i32 gv_choice_of(const GvArgs& a, gv_i64 row, gv_i32 entry, const float* outputs) {
     const gv_i32 masked_from = a.mask_first[entry];
     const gv_u8* mask = masked_from >= 0 ? a.mask + row * a.mask_columns + masked_from : nullptr;
     const float* logits = outputs + a.first[entry];
     const gv_u32 word = gv_entry_word(gv_policy_draw(a.draw, row, entry), entry);
     if (a.head == GV_GREEDY) return gv_draw_greedy(logits, mask, a.choices[entry], word, 0.0f).index;
-    return gv_draw_choice<false>(logits, nullptr, mask, a.choices[entry], word, a.likeliest != 0).index;
+    const bool likeliest = a.likeliest != 0 && a.layers > 0;  // random actions stay random
+    return gv_draw_choice<false>(logits, nullptr, mask, a.choices[entry], word, likeliest).index;
 }
 
 GV_FN float gv_number_of_entry(const GvArgs& a, gv_i64 row, gv_i32 entry, const float* outputs) {
@@ -84,7 +88,9 @@ GV_FN float gv_number_of_entry(const GvArgs& a, gv_i64 row, gv_i32 entry, const 
     const float low = a.low[entry], high = a.high[entry];
     if (a.head == GV_UNIFORM) return gv_draw_uniform(low, high, gv_entry_word(draw, entry)).value;
     float x = outputs[entry];
-    if (a.head == GV_NORMAL) return gv_draw_normal(x, a.log_std[entry], draw, entry, a.likeliest != 0).value * a.half[entry] + a.centre[entry];
+    if (a.head == GV_NORMAL) {
+        return gv_draw_normal(x, a.log_std[entry], draw, entry, a.likeliest != 0).value * a.half[entry] + a.centre[entry];
+    }
     if (a.head == GV_SQUASHED && a.likeliest == 0) {
         x += gv_exp(gv_clamp(outputs[a.entries + entry], -20.0f, 2.0f)) * gv_normal(draw, entry);
     }

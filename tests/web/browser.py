@@ -18,8 +18,9 @@ class Browser:
     def __init__(self, url, width=1280, height=900, theme="dark", touch=False, scripts=True, reduced_motion=False):
         self._folder = tempfile.TemporaryDirectory()
         (read_calls, self._calls), (self._answers, write_answers) = os.pipe(), os.pipe()
-        options = ("--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe", f"--user-data-dir={self._folder.name}")
-        words = ["bash", "-c", f'exec "$@" 3<&{read_calls} 4>&{write_answers}', "bash", find_chromium(), *options, "about:blank"]
+        options = ("--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe", "about:blank")
+        start = f'exec "$@" 3<&{read_calls} 4>&{write_answers}'
+        words = ["bash", "-c", start, "bash", find_chromium(), f"--user-data-dir={self._folder.name}", *options]
         silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         self._process = subprocess.Popen(words, pass_fds=(read_calls, write_answers), **silent)
         os.close(read_calls)
@@ -29,7 +30,8 @@ class Browser:
         self._session = self.call("Target.attachToTarget", targetId=target["targetId"], flatten=True)["sessionId"]
         self.call("Runtime.enable")
         self.call("Page.enable")
-        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=2 if touch else 1, mobile=touch)
+        dots = 2 if touch else 1
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=dots, mobile=touch)
         self.call("Emulation.setTouchEmulationEnabled", enabled=touch)
         motion = "reduce" if reduced_motion else "no-preference"
         features = [{"name": "prefers-color-scheme", "value": theme}, {"name": "prefers-reduced-motion", "value": motion}]
