@@ -1,6 +1,6 @@
 // @ts-check
-// A page in which worlds of an env run: policies act, a visitor may steer an agent, and a recorded trajectory is repeated. It knows
-// no env: all that it shows is in its data (page_data.py, page_params.py, train/runner/page.py).
+// A page in which worlds of an env run: policies act, a visitor may steer an agent, and a recorded trajectory is repeated.
+// It knows no env: all that it shows is in its data (page_data.py, page_params.py, train/runner/page.py).
 import { Sha256 } from "./sha256.js";
 import { Params, buildEntries, element } from "./panel.js";
 import { Policy } from "./policy.js";
@@ -12,6 +12,7 @@ import { Worlds, bytesOf, decode } from "./worlds.js";
 
 const END_MS = 900; // for which the end of an episode is shown
 const MOST_STEPS = 4; // in a frame
+const FOLLOW = "All agents follow their policies.";
 
 /** @param {string} id @returns {any} */
 const $ = (id) => document.getElementById(id);
@@ -38,7 +39,8 @@ async function repeat({ plan, record }, kernels) {
     for (const name of record.hashed) hash.update(bytesOf(results[name]));
     if (step % 10 === 9) await new Promise((go) => setTimeout(go));
   }
-  const hex = hash.hex(), text = `${record.steps} random steps of ${plan.worlds.toLocaleString("en")} worlds: SHA-256 ${hex.slice(0, 16)}`;
+  const hex = hash.hex(), worldsText = plan.worlds.toLocaleString("en");
+  const text = `${record.steps} random steps of ${worldsText} worlds: SHA-256 ${hex.slice(0, 16)}`;
   return hex === record.sha256 ? `${text}, equal to the one recorded by the CPU build.`
     : `${text} differs from the recorded ${record.sha256.slice(0, 16)}.`;
 }
@@ -122,7 +124,7 @@ class Page {
 
   alive() { return this.worlds.outputs.agent_alive?.[this.steering.held[2]] ?? 1; }
 
-  /** Says what happened to the agent. @param {number} now @param {number | bigint} before 1 if it was in the game before the step */
+  /** Says what happened to the agent. @param {number} now @param {number | bigint} before 1 if it was in the game before */
   tell(now, before) {
     const { active, role, agent } = this.steering, step = Number(this.worlds.arrays.t[0]);
     if (this.worlds.outputs.finished[0]) {
@@ -141,7 +143,8 @@ class Page {
       this.owed = Math.min(this.wall ? 1 : MOST_STEPS, this.owed + (Math.min(since, 250) * +$("rate").value) / 1000);
       for (; this.owed >= 1; --this.owed) this.step(now);
     }
-    if (this.stage.changed && (stepped || !this.wall)) this.stage.draw(this.steering.active && this.alive() ? this.steering.place() : null);
+    const ringed = this.steering.active && this.alive();
+    if (this.stage.changed && (stepped || !this.wall)) this.stage.draw(ringed ? this.steering.place() : null);
     this.measure(since, performance.now() - begin);
     requestAnimationFrame((time) => this.frame(time));
   }
@@ -179,8 +182,8 @@ class Page {
     if (active) buildEntries($("entries"), steering.group, steering.chosen);
     const name = `${steering.role.name} ${agent}`, { controls } = steering;
     const idle = controls?.rests ? "" : " Otherwise its policy acts.";
-    const by = controls ? `Arrow keys or W A S D steer ${name}, or a finger on the picture.${idle}` : `Choose the action of ${name} below, entry by entry.`;
-    this.say(active ? by : "All agents follow their policies.");
+    const by = `Arrow keys or W A S D steer ${name}, or a finger on the picture.${idle}`;
+    this.say(!active ? FOLLOW : controls ? by : `Choose the action of ${name} below, entry by entry.`);
     this.total = 0;
     this.stage.changed = true;
     this.write();
@@ -192,7 +195,7 @@ class Page {
     $("wall").setAttribute("aria-pressed", String(this.wall));
     $("who").hidden = this.wall;
     this.start();
-    this.say(this.wall ? `${this.count.toLocaleString("en")} worlds side by side.` : "All agents follow their policies.");
+    this.say(this.wall ? `${this.count.toLocaleString("en")} worlds side by side.` : FOLLOW);
   }
 
   build() {
@@ -206,7 +209,8 @@ class Page {
     $("stage").lastElementChild.setAttribute("aria-label", `${data.env}, one world or several, as a picture that moves`);
     data.roles.forEach((/** @type {any} */ role, /** @type {number} */ k) => {
       for (let agent = 0; agent < role.agents; ++agent) {
-        $("agent").append(element("option", `${role.name} ${agent}`, { value: `${k} ${agent}`, selected: role.name === data.role && !agent }));
+        const selected = role.name === data.role && !agent;
+        $("agent").append(element("option", `${role.name} ${agent}`, { value: `${k} ${agent}`, selected }));
       }
     });
     $("policies").textContent = data.spans.map((/** @type {import("./policy.js").Span & { role: string }} */ span) =>
@@ -229,7 +233,8 @@ class Page {
   #listen() {
     const { steering } = this, canvas = /** @type {HTMLCanvasElement} */ (this.stage.canvases[1]);
     addEventListener("keydown", (event) => {
-      const inField = /** @type {HTMLElement} */ (event.target).closest?.("input, select"), focused = document.activeElement === canvas;
+      const inField = /** @type {HTMLElement} */ (event.target).closest?.("input, select");
+      const focused = document.activeElement === canvas;
       if (inField || event.ctrlKey || event.altKey || event.metaKey || !(focused || steering.active)) return;
       if (focused && event.key === " ") this.pause(!this.paused);
       else if (focused && event.key === ".") $("step").click();
@@ -248,6 +253,7 @@ class Page {
         $("agent").value = `${role} ${steering.nearest(place)}`;
         this.steer(true);
       }
+      steering.middle = this.stage.middle;
       steering.finger = place;
     });
     canvas.addEventListener("pointermove", (event) => { if (steering.finger) steering.finger = this.stage.point(event); });
@@ -263,7 +269,7 @@ const policies = await Promise.all(data.spans.map(async (/** @type {import("./po
   const { exports } = await WebAssembly.instantiate(compiled, {});
   return new Policy(data.program, data.policies[span.policy], numbers, span, data.groups[span.group], worlds, exports);
 }));
-const page = new Page(data, worlds, policies);
+const page = Object.assign(window, { page: new Page(data, worlds, policies) }).page; // for consoles
 document.body.classList.toggle("embedded", parent !== window);
 $("play").hidden = false;
 page.build();

@@ -46,7 +46,7 @@ def env_data(layout: Layout, worlds: int) -> Json:
     """
     if layout.per_world:
         names = ", ".join(layout.per_world)
-        raise ParameterError(f"{layout.spec.name}: worlds of a page have the same parameters; expected numbers, got {names} by world.")
+        raise ParameterError(f"{layout.spec.name}: expected one number for all worlds of a page, got {names} by world.")
     kind = renderer_kind(layout)
     renderer = None if kind is None else kind(layout.params)
     return {
@@ -131,7 +131,7 @@ def _group(layout: Layout, group: Group) -> Json:
 
 
 def _roles(layout: Layout) -> list[Json]:
-    """Return for each role with agents its name, its group, how many, and the first one's number in the group and in the world."""
+    """Return for each role with agents its name, group, number of agents, and the first one's number in group and world."""
     roles, number = [], 0
     for role, count in layout.role_counts.items():
         index = next((k for k, group in enumerate(layout.groups) if group.role == role), 0)

@@ -29,8 +29,8 @@ def sliders(layout: Layout) -> list[Json]:
     """Return a slider for each parameter that may change while an env runs.
 
     Each has the ``name``, ``doc`` and ``unit`` of its parameter, its ``values``, the index ``at`` of the present one, and for
-    each value the ``changes``: members of the argument struct in ``numbers``, tables in ``arrays``, and in ``pictures`` the leaves of
-    the pictures by their places in the order of the data.
+    each value the ``changes``: members of the argument struct in ``numbers``, tables in ``arrays``, and in ``pictures`` the
+    leaves of the pictures by their places in the order of the data.
     """
     kind = renderer_kind(layout)
     pictures = leaves(pictures_of(layout, kind))

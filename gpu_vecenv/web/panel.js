@@ -2,7 +2,8 @@
 // Sliders for parameters that may change while worlds run, and choices of an action, entry by entry.
 import { bytesOf, decode } from "./worlds.js";
 
-/** @typedef {{ numbers: Record<string, number>, arrays: Record<string, import("./worlds.js").ArrayPlan>, pictures: [number, any][] }} Change */
+/** @typedef {import("./worlds.js").ArrayPlan} ArrayPlan */
+/** @typedef {{ numbers: Record<string, number>, arrays: Record<string, ArrayPlan>, pictures: [number, any][] }} Change */
 /** @typedef {{ name: string, doc: string, unit: string, values: (number | boolean)[], at: number, changes: Change[] }} Slider */
 
 /** An element with text and attributes. @param {string} name @param {string} text @param {Record<string, any>} attributes
@@ -13,13 +14,16 @@ export function element(name, text = "", attributes = {}, children = []) {
   return made;
 }
 
-/** Data with other leaves; `leaves` of page_params.py counts them in the same way. @param {any} json @param {Map<number, any>} changes */
+/** Data with other leaves; `leaves` of page_params.py counts them in the same way. @param {any} json
+ * @param {Map<number, any>} changes */
 export function withLeaves(json, changes) {
   let place = 0;
   /** @param {any} part @returns {any} */
   const walk = (part) => {
     if (Array.isArray(part)) return part.map(walk);
-    if (part && typeof part === "object") return Object.fromEntries(Object.entries(part).map(([key, value]) => [key, walk(value)]));
+    if (part && typeof part === "object") {
+      return Object.fromEntries(Object.entries(part).map(([key, value]) => [key, walk(value)]));
+    }
     const at = place++;
     return changes.has(at) ? changes.get(at) : part;
   };
@@ -55,7 +59,9 @@ export class Params {
     this.at[k] = at;
     /** @type {Map<number, any>} */
     const leaves = new Map();
-    sliders.forEach((slider, one) => { for (const name of this.#members(one)) this.#write(name, plan.numbers[name], plan.arrays[name]); });
+    sliders.forEach((_, one) => {
+      for (const name of this.#members(one)) this.#write(name, plan.numbers[name], plan.arrays[name]);
+    });
     sliders.forEach((slider, one) => {
       const change = slider.changes[this.at[one]];
       for (const [name, value] of Object.entries(change.numbers)) this.#write(name, value, undefined);
@@ -66,7 +72,7 @@ export class Params {
     return back;
   }
 
-  /** @param {string} name @param {number | undefined} value @param {import("./worlds.js").ArrayPlan | undefined} array */
+  /** @param {string} name @param {number | undefined} value @param {ArrayPlan | undefined} array */
   #write(name, value, array) {
     if (value !== undefined) this.worlds.set(name, value);
     if (array?.data) bytesOf(this.worlds.arrays[name]).set(decode(array.data));
@@ -77,7 +83,8 @@ export class Params {
     const { sliders } = this.data;
     place.hidden = !sliders.length;
     const inputs = sliders.map(({ name, doc, unit, values, at }, k) => {
-      const shown = element("output"), input = element("input", "", { type: "range", min: 0, max: values.length - 1, step: 1, value: at });
+      const shown = element("span", "", { className: "value" });
+      const input = element("input", "", { type: "range", min: 0, max: values.length - 1, step: 1, value: at });
       const say = () => {
         const value = values[this.at[k]];
         shown.textContent = `${typeof value === "number" ? +value.toPrecision(4) : value}${unit === "-" ? "" : ` ${unit}`}`;

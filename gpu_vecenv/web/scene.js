@@ -403,7 +403,8 @@ export class Scene {
     this.#shift = 0.25 / scale;
     context.lineJoin = "bevel";
     if (part !== "moving") {
-      this.#fill(context, this.palette.page, () => places.forEach(({ x, y }) => context.rect(x, y, this.width * scale, this.height * scale)));
+      const [width, height] = [this.width * scale, this.height * scale];
+      this.#fill(context, this.palette.page, () => places.forEach(({ x, y }) => context.rect(x, y, width, height)));
     }
     for (const { count, variable, shapes } of this.#blocks(part)) {
       for (let i = 0; i < count; ++i) {
@@ -458,7 +459,9 @@ export class Scene {
   }
 
   /** The blocks that no state changes, or all others. @param {"all" | "still" | "moving"} part */
-  #blocks(part) { return this.blocks.slice(part === "moving" ? this.still : 0, part === "still" ? this.still : this.blocks.length); }
+  #blocks(part) {
+    return this.blocks.slice(part === "moving" ? this.still : 0, part === "still" ? this.still : this.blocks.length);
+  }
 
   /**
    * Writes a text. Letters are as far apart as those of Pillow, whose widths are whole halves of a pixel.

@@ -1,5 +1,5 @@
 // @ts-check
-// SHA-256 of bytes that come in parts (FIPS 180-4). crypto.subtle takes all of them at once, and pages without TLS do not have it.
+// SHA-256 of bytes that come in parts (FIPS 180-4). crypto.subtle takes all of them at once, and pages without TLS have none.
 
 const primes = [2, 3];
 for (let n = 5; primes.length < 64; n += 2) if (primes.every((prime) => n % prime)) primes.push(n);

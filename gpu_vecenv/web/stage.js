@@ -34,7 +34,8 @@ export class Stage {
     new ResizeObserver(() => this.arrange()).observe(box);
   }
 
-  /** Shows pictures in a theme from now on, those of one world or of all. @param {any} json @param {any} palette @param {boolean} wall */
+  /** Shows pictures in a theme from now on, those of one world or of all. @param {any} json @param {any} palette
+   * @param {boolean} wall */
   show(json, palette, wall) {
     const first = new Pictures(json, this.fields, palette, "system-ui, sans-serif");
     this.palette = palette;
@@ -66,8 +67,10 @@ export class Stage {
     this.size = size;
     const [w, h] = [Math.round(across * dots), Math.round(shown * dots)];
     for (const canvas of this.canvases) [canvas.width, canvas.height] = [w, h];
-    const scaleOf = (/** @type {number} */ columns) =>
-      Math.min((w - (columns - 1) * gap) / (columns * width), (h - (Math.ceil(count / columns) - 1) * gap) / (Math.ceil(count / columns) * height));
+    const scaleOf = (/** @type {number} */ columns) => {
+      const rows = Math.ceil(count / columns);
+      return Math.min((w - (columns - 1) * gap) / (columns * width), (h - (rows - 1) * gap) / (rows * height));
+    };
     let columns = 1;
     for (let k = 2; k <= count; ++k) if (scaleOf(k) > scaleOf(columns)) columns = k;
     const scale = scaleOf(columns), rows = Math.ceil(count / columns);
@@ -75,19 +78,20 @@ export class Stage {
     this.rows = rows;
     this.drawn = 0;
     const left = (w - columns * (scale * width + gap) + gap) / 2, top = this.wall ? 0 : (h - scale * height) / 2;
+    const [right, down] = [scale * width + gap, scale * height + gap];
     this.places = Array.from({ length: count }, (_, k) => ({
-      x: Math.round(left + (k % columns) * (scale * width + gap)), y: Math.round(top + Math.floor(k / columns) * (scale * height + gap)), scale,
+      x: Math.round(left + (k % columns) * right), y: Math.round(top + Math.floor(k / columns) * down), scale,
     }));
     if (this.wall) {
-      const used = Math.ceil(rows * (scale * height + gap));
+      const used = Math.ceil(rows * down);
       for (const canvas of this.canvases) canvas.height = used;
     }
     this.#paint(0, "still");
     this.changed = true;
   }
 
-  /** Draws worlds in whole rows. @param {number} layer @param {"still" | "moving"} part @param {number} lo first row @param {number} hi
-   * last row, exclusive */
+  /** Draws worlds in whole rows. @param {number} layer @param {"still" | "moving"} part @param {number} lo first row
+   * @param {number} hi last row, exclusive */
   #paint(layer, part, lo = 0, hi = this.rows) {
     const context = this.contexts[layer], { width, height } = this.canvases[layer];
     const [from, to] = [lo, hi].map((row) => row * this.columns), top = lo ? this.places[from].y : 0;
@@ -99,7 +103,8 @@ export class Stage {
   /** Draws the states that were followed, a part of the worlds of a large wall in each call, with a ring around a place of the
    * first scene. @param {[number, number] | null} ring */
   draw(ring) {
-    const parts = Math.ceil(this.pictures.length / AT_ONCE), row = (/** @type {number} */ part) => Math.ceil((part * this.rows) / parts);
+    const parts = Math.ceil(this.pictures.length / AT_ONCE);
+    const row = (/** @type {number} */ part) => Math.ceil((part * this.rows) / parts);
     this.#paint(1, "moving", row(this.drawn), row(this.drawn + 1));
     this.drawn = (this.drawn + 1) % parts;
     this.changed = this.drawn > 0;
@@ -118,6 +123,12 @@ export class Stage {
     if (this.kind === "frame") return [0, 0];
     const before = json.scene.slice(0, Math.max(0, json.scene.indexOf(json.frame[0])));
     return [0, before.reduce((/** @type {number} */ sum, /** @type {number} */ k) => sum + scenes[k].height, 0)];
+  }
+
+  /** The middle of the first scene, in its pixels. */
+  get middle() {
+    const { json, scenes } = this.pictures[0], { width, height } = scenes[json.frame[0]];
+    return [width / 2, height / 2];
   }
 
   /** A place of the first scene, in its pixels. @param {PointerEvent} event @returns {[number, number]} */

@@ -27,6 +27,7 @@ export class Steering {
     this.keys = new Set();
     /** @type {[number, number] | null} where a finger is, in pixels of the picture */
     this.finger = null;
+    this.middle = [0, 0]; // of the picture, for agents whose place is not known
     /** @type {(number | null)[]} entries that the visitor chose; null leaves one to keys or the policy */
     this.chosen = [];
     this.role = data.roles[0];
@@ -86,7 +87,8 @@ export class Steering {
     return memory.values;
   }
 
-  /** Where the agent is in the first scene of the frame, in its pixels; null if that is not known. @returns {[number, number] | null} */
+  /** Where the agent is in the first scene of the frame, in its pixels; null if that is not known.
+   * @returns {[number, number] | null} */
   place() {
     if (!this.controls?.at) return null;
     const values = this.#values(), first = this.controls.entries.length;
@@ -115,7 +117,7 @@ export class Steering {
       up += DIRECTIONS[key][1];
     }
     if (this.finger) {
-      const [x, y] = this.place() ?? [0, 0], [across, down] = [this.finger[0] - x, this.finger[1] - y];
+      const [x, y] = this.place() ?? this.middle, [across, down] = [this.finger[0] - x, this.finger[1] - y];
       const length = Math.hypot(across, down);
       [right, up] = length > 6 ? [across / length, -down / length] : [0, 0];
     }

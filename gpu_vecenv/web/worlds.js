@@ -146,8 +146,8 @@ export class Worlds extends Kernels {
   /**
    * Starts new episodes.
    * @param {number | bigint | null} seed of all worlds; null keeps their random keys
-   * @param {{ firstWorld?: number, mask?: Uint8Array | null, count?: number }} [options] mask: 1 for each world to reset, null for
-   * all of the first `count`
+   * @param {{ firstWorld?: number, mask?: Uint8Array | null, count?: number }} [options] mask: 1 for each world to reset,
+   * null for all of the first `count`
    */
   reset(seed, { firstWorld = 0, mask = null, count = this.worlds } = {}) {
     const { seed: seeds, world_id: ids, episode, shared_key: key } = this.arrays;

@@ -16,7 +16,7 @@ class Browser:
     """One page of Chromium. ``errors`` has its uncaught errors."""
 
     def __init__(self, url, width=1280, height=900, theme="dark", touch=False, scripts=True, reduced_motion=False):
-        self._folder = tempfile.TemporaryDirectory()
+        self._folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)  # processes of the browser may still write
         (read_calls, self._calls), (self._answers, write_answers) = os.pipe(), os.pipe()
         options = ("--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe", "about:blank")
         start = f'exec "$@" 3<&{read_calls} 4>&{write_answers}'

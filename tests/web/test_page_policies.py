@@ -22,7 +22,7 @@ from gpu_vecenv.train.policies.random import RandomPolicy
 from gpu_vecenv.web.policy_program import POLICY, program_plan
 from tests.web.node import run_in_node
 
-WORLDS, AGENTS, FEATURES, SHARED = 40, 3, 6, 2
+WORLDS, AGENTS, FEATURES, SHARED = 2000, 3, 6, 2
 MASKED = (1,)
 CHOICES = spaces.MultiDiscrete([3, 5])
 BOX = spaces.Box(np.array([-2.0, 0.0], np.float32), np.array([-1.0, 4.0], np.float32))
@@ -109,7 +109,7 @@ const numbers = (text, Kind) => new Kind(bytes(text).buffer);
 const span = { policy: "agent", group: 0, first: 0, agents: given.agents, number: 0 }, outputs = {
   obs: numbers(given.obs, Float32Array), mask: numbers(given.mask, Uint8Array), shared: numbers(given.shared, Float32Array),
 };
-const { seed, ...others } = given.counters, entries = given.group.entries, Kind = given.group.continuous ? Float32Array : Int32Array;
+const { seed, ...others } = given.counters, { entries, continuous } = given.group, Kind = continuous ? Float32Array : Int32Array;
 const arrays = { seed: numbers(seed, BigUint64Array), action: new Kind(given.worlds * given.agents * entries) };
 for (const name in others) arrays[name] = numbers(others[name], Int32Array);
 const worlds = { worlds: given.worlds, arrays, outputs };
@@ -161,7 +161,7 @@ def test_a_page_acts_as_the_trainer_does(case):
         if group.continuous:
             np.testing.assert_allclose(found[name], expected, rtol=1e-4, atol=1e-4)
         else:
-            assert (np.array(found[name]) == expected).mean() > 0.99  # outputs differ by their rounding
+            assert (np.array(found[name]) == expected).mean() > 0.999  # outputs differ by their rounding
 
 
 REFUSED = {
