@@ -45,7 +45,7 @@ class Renderer(SceneRenderer):
         """Return the controls that move by a cell; a player loads by the entry of its action."""
         board = Board(int(params["rows"]), int(params["cols"]))
         at = board.middle(field("player_pos", held.agent, 0), field("player_pos", held.agent, 1))
-        return {"player": Controls([toward(held, ((0, 0), (0, 1), (0, -1), (-1, 0), (1, 0), (0, 0)))], at)}
+        return {"agent": Controls([toward(held, ((0, 0), (0, 1), (0, -1), (-1, 0), (1, 0), (0, 0)))], at)}
 
 
 class Board:

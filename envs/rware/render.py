@@ -54,7 +54,7 @@ class Renderer(SceneRenderer):
 
     def controls(self, params: Mapping[str, Any], held: Held) -> Mapping[str, Controls]:
         """Return the controls of robots: up moves forward, left and right turn, and down takes the shelf or puts it down."""
-        return {"robot": Controls([toward(held, ((0, 0), (0, 1), (-1, 0), (1, 0), (0, -1)))])}
+        return {"agent": Controls([toward(held, ((0, 0), (0, 1), (-1, 0), (1, 0), (0, -1)))])}
 
 
 def is_one_cell(one: Operand, other: Operand) -> Number:

@@ -19,6 +19,7 @@ import gpu_vecenv  # noqa: F401
 from gpu_vecenv.backend.wasm import wasm_module
 from gpu_vecenv.cli.main import main
 from gpu_vecenv.errors import ParameterError
+from gpu_vecenv.registration import IDS
 from gpu_vecenv.spec.layout import Layout
 from gpu_vecenv.testing.subject import Subject
 from gpu_vecenv.train import TrainConfig
@@ -27,6 +28,7 @@ from gpu_vecenv.train.runner.page import PageOptions, page
 from gpu_vecenv.vector.env.changed_params import changed_layout
 from gpu_vecenv.web.page_data import env_data, pictures_of, renderer_kind
 from gpu_vecenv.web.page_params import leaves, sliders
+from tests.ids import marked
 from tests.web.browser import Browser
 from tests.web.chromium import in_chromium
 from tests.web.node import run_in_node
@@ -150,6 +152,16 @@ def test_a_page_of_tag_is_small(tmp_path):
     assert len(gzip.compress(text)) < MAX_PAGE
     data, files = parts_of(text.decode())
     assert {span["policy"] for span in data["spans"]} == {"tagger", "runner"} and len(files["weights.bin"]) > 40_000
+
+
+@pytest.mark.parametrize("name", [marked(name) for name in IDS if name != "WarpCatalysis-v0"])
+def test_a_page_has_controls_for_roles_of_the_env(name):
+    """Roles and entries of controls are checked when data are made; expressions read fields that the state has."""
+    layout = Subject(name).layout()
+    data = env_data(layout, 2)
+    fields = {*(field.name for field in layout.state), "held"}
+    read = set(re.findall(r'"field", "(\w+)"', json.dumps([data["controls"], data["pictures"]])))
+    assert read <= fields and {span["name"] for span in data["roles"]} <= {*layout.role_counts}
 
 
 # ---- what it refuses ----------------------------------------------------------------------------------------------

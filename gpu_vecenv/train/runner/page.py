@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import io
+import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gpu_vecenv.atomic_file import atomic_file
 from gpu_vecenv.backend.wasm import wasm_module
 from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.render.canvas import find_renderer, import_pillow
@@ -67,6 +69,40 @@ class PageOptions:
         checked("rate", self.rate, integer(1, MAX_RATE))
 
 
+class Cast(NamedTuple):
+    """Env and policies of a page. A file of it has no code, and a page is made of it without the run."""
+
+    env_id: str
+    """Id of the env."""
+    params: dict[str, Any]
+    """Its parameters, as they were given."""
+    policies: dict[str, Any]
+    """``policies`` by name and ``spans`` of agents, as ``policy.js`` has them."""
+    weights: np.ndarray
+    """Weights of all policies, float32."""
+
+    def write(self, path: Path) -> None:
+        """Write a file ``.npz``.
+
+        Raises:
+            ParameterError: a parameter that JSON cannot hold.
+            OSError: the file cannot be written.
+        """
+        try:
+            text = json.dumps([self.env_id, self.params, self.policies])
+        except TypeError as error:
+            raise ParameterError(f"{self.env_id}: expected parameters that JSON can hold: {error}.") from error
+        with atomic_file(path) as partial:
+            np.savez_compressed(partial, weights=self.weights, text=np.array(text))
+
+    @classmethod
+    def read(cls, path: Path) -> Cast:
+        """Read a file that ``write()`` wrote."""
+        with np.load(path) as file:
+            env_id, params, policies = json.loads(str(file["text"]))
+            return cls(env_id, params, policies, file["weights"])
+
+
 class Page(NamedTuple):
     """A page that was written."""
 
@@ -116,23 +152,41 @@ def everyone_random(config: TrainConfig) -> dict[str, str]:
 
 def write(game: Game, out: Path, options: PageOptions) -> Page:
     """Write the page of a game; see ``page()``."""
+    return write_cast(cast_of(game), out, options)
+
+
+def cast_of(game: Game) -> Cast:
+    """Return env and policies of a game.
+
+    Raises:
+        ConfigError: a policy that a page cannot have.
+        ParameterError: the env has wrappers.
+    """
     with contextlib.closing(make_env(game.config, 1)) as env:
         if wrapped := as_wrapped(env):
             raise ParameterError(f"page: expected an env without wrappers, got {', '.join(wrapped.wrappers)}.")
-        layout = env.layout
-        worlds = options.worlds or usual_worlds(layout)
         policies, weights = _policies(game.players(env, False))
+    return Cast(game.config.env_id, game.config.env_kwargs, policies, weights)
+
+
+def write_cast(cast: Cast, out: Path, options: PageOptions) -> Page:
+    """Write the page of an env and its policies; see ``page()``."""
+    with contextlib.closing(make_env(resolve_new(TrainConfig(cast.env_id, device="cpu", env_kwargs=cast.params)), 1)) as env:
+        layout = env.layout
+    worlds = options.worlds or usual_worlds(layout)
     kernels = wasm_module(layout.spec)
     roles = [role for role, count in layout.role_counts.items() if count]
     if options.role is not None and options.role not in roles:
         raise ParameterError(f"role: expected one of {roles}, got {options.role!r}.")
-    data = {**env_data(layout, worlds), **policies, "sliders": sliders(layout), "record": _record(layout, worlds),
-            "seed": options.seed, "rate": options.rate, "role": options.role, "plays": options.plays}  # fmt: skip
+    data = {**env_data(layout, worlds), **cast.policies, "program": program_plan(), "sliders": sliders(layout),
+            "record": _record(layout, worlds), "seed": options.seed, "rate": options.rate, "role": options.role,
+            "plays": options.plays}  # fmt: skip
+    weights = cast.weights.astype("<f4").tobytes()
     files = page_files(data, kernels, wasm_module(POLICY), weights, _still(layout, options.seed))
     return Page(out, write_page(files, out, layout.spec.name), worlds)
 
 
-def _policies(players: Players) -> tuple[dict[str, Any], bytes]:
+def _policies(players: Players) -> tuple[dict[str, Any], np.ndarray]:
     """Return the policies by name and the agents that they act for, as ``policy.js`` has them, and all weights."""
     plans, spans, parts = {}, [], list[np.ndarray]()
     groups = players.collector.env.layout.groups
@@ -148,8 +202,7 @@ def _policies(players: Players) -> tuple[dict[str, Any], bytes]:
             number = span.first_agent + first
             spans.append({"policy": name, "role": role, "group": index, "first": first if groups[index].role else number,
                           "agents": agents, "number": number})  # fmt: skip
-    weights = np.concatenate(parts).astype("<f4").tobytes()
-    return {"program": program_plan(), "policies": plans, "spans": spans}, weights
+    return {"policies": plans, "spans": spans}, np.concatenate(parts)
 
 
 def _record(layout: Layout, worlds: int) -> Any:
