@@ -56,8 +56,8 @@ def env_data(layout: Layout, worlds: int) -> Json:
         "pictures": pictures_of(layout, kind),
         "palettes": {name: palette._asdict() for name, palette in THEMES.items()},
         "groups": [_group(layout, group) for group in layout.groups],
-        "roles": _roles(layout),
-        "controls": _controls(layout, renderer),
+        "roles": roles_of(layout),
+        "controls": controls_of(layout, renderer),
         "limit": step_limit(layout.params),
     }
 
@@ -130,7 +130,7 @@ def _group(layout: Layout, group: Group) -> Json:
     }  # fmt: skip
 
 
-def _roles(layout: Layout) -> list[Json]:
+def roles_of(layout: Layout) -> list[Json]:
     """Return for each role with agents its name, group, number of agents, and the first one's number in group and world."""
     roles, number = [], 0
     for role, count in layout.role_counts.items():
@@ -142,12 +142,12 @@ def _roles(layout: Layout) -> list[Json]:
     return roles
 
 
-def _controls(layout: Layout, renderer: SceneRenderer | None) -> dict[str, Json]:
+def controls_of(layout: Layout, renderer: SceneRenderer | None) -> dict[str, Json]:
     """Return the controls by role."""
     given = {} if renderer is None else dict(renderer.controls(layout.params, HELD))
     if unknown := sorted({*given} - {*layout.role_counts}):
         raise ParameterError(f"{layout.spec.name}: controls(): expected roles out of {list(layout.role_counts)}, got {unknown}.")
-    for role in _roles(layout):
+    for role in roles_of(layout):
         group = layout.groups[role["group"]]
         if role["name"] not in given and (plain := _plain_controls(group)) is not None:
             given[role["name"]] = plain

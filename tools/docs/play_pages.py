@@ -3,7 +3,8 @@
     python tools/docs/play_pages.py tag runs/tag   # stores the policies of a run for the page of an env
     python tools/docs/play_pages.py FOLDER         # writes all pages to a folder
 
-Envs have the names of their folders. Policies are stored in docs/policies, at most 100 KB each. Agents of an env without a file act at random.
+Envs have the names of their folders. Policies are stored in docs/policies, at most 100 KB each. Agents of an env without a file
+act at random.
 """
 
 from __future__ import annotations
