@@ -138,6 +138,8 @@ class Page {
   frame(now) {
     const begin = performance.now(), since = now - (this.last ?? now);
     this.last = now;
+    requestAnimationFrame((time) => this.frame(time));
+    if (!this.stage.visible) return;
     const stepped = this.stage.changed && this.wall; // a wall is stepped in one frame and drawn in the next
     if (!this.paused && !stepped) {
       this.owed = Math.min(this.wall ? 1 : MOST_STEPS, this.owed + (Math.min(since, 250) * +$("rate").value) / 1000);
@@ -146,7 +148,6 @@ class Page {
     const ringed = this.steering.active && this.alive();
     if (this.stage.changed && (stepped || !this.wall)) this.stage.draw(ringed ? this.steering.place() : null);
     this.measure(since, performance.now() - begin);
-    requestAnimationFrame((time) => this.frame(time));
   }
 
   /** Shows frames a second and times of scripts. @param {number} since @param {number} script milliseconds */

@@ -31,7 +31,9 @@ export class Stage {
     this.columns = this.rows = 1;
     this.drawn = 0; // parts of the wall that show the present states
     this.size = ""; // what the canvases are arranged for
+    this.visible = true;
     new ResizeObserver(() => this.arrange()).observe(box);
+    new IntersectionObserver((seen) => { this.visible = seen[seen.length - 1].isIntersecting; }).observe(box);
   }
 
   /** Shows pictures in a theme from now on, those of one world or of all. @param {any} json @param {any} palette
