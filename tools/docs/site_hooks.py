@@ -113,7 +113,7 @@ def with_games(markdown: str, page: Page) -> str:
 def _game(name: str, page: Page) -> str:
     if name in WITHOUT:
         return ""
-    address = get_relative_url(f"play/{name}.html", page.url)
+    address = get_relative_url(f"play/{name}.html", page.file.url)
     frame = f'<iframe src="{address}" loading="lazy" title="{name}, played in the browser"></iframe>'
     return f'<details class="play"{" open" * (name == "tag")}><summary>Play it here</summary>{frame}</details>\n'
 
