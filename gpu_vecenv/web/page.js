@@ -220,7 +220,11 @@ class Page {
     this.params.build($("params"));
     this.pause(this.paused);
     $("pause").onclick = () => this.pause(!this.paused);
-    $("step").onclick = () => { this.pause(true); this.step(Infinity); };
+    $("step").onclick = () => {
+      this.pause(true);
+      this.over = 0;
+      this.step(performance.now());
+    };
     $("new").onclick = () => { $("seed").value = Math.floor(+$("seed").value || 0) + 1; this.start(); };
     $("seed").onchange = () => this.start();
     $("wall").onclick = () => this.toggleWall();
@@ -248,9 +252,10 @@ class Page {
     canvas.addEventListener("pointerdown", (event) => {
       if (this.wall) return;
       canvas.setPointerCapture(event.pointerId);
-      const place = this.stage.point(event), [role] = $("agent").value.split(" ");
+      const place = this.stage.point(event), [role, agent] = $("agent").value.split(" ").map(Number);
       if (!steering.active) {
         steering.role = this.data.roles[role];
+        steering.agent = agent; // if places are not known
         $("agent").value = `${role} ${steering.nearest(place)}`;
         this.steer(true);
       }

@@ -58,7 +58,6 @@ def env_data(layout: Layout, worlds: int) -> Json:
         "groups": [_group(layout, group) for group in layout.groups],
         "roles": roles_of(layout),
         "controls": controls_of(layout, renderer),
-        "limit": step_limit(layout.params),
     }
 
 
@@ -126,7 +125,7 @@ def _group(layout: Layout, group: Group) -> Json:
         "prefix": group.prefix, "count": agents_of(layout, group), "features": group.num_features, "shared": group.num_shared,
         "maskColumns": group.num_choices, "entries": group.num_entries, "choices": list(group.choices),
         "continuous": group.continuous, "obs": f"{group.prefix}obs", "sharedObs": f"{group.prefix}shared_obs",
-        "mask": f"{group.prefix}action_mask", "masked": list(group.masked),
+        "mask": f"{group.prefix}action_mask",
     }  # fmt: skip
 
 

@@ -98,7 +98,7 @@ export class Steering {
   /** The agent of the role that is nearest to a place and in the game. @param {[number, number]} place */
   nearest([x, y]) {
     const alive = this.worlds.outputs.agent_alive;
-    let [best, least] = [this.agent, Infinity];
+    let [best, least] = [this.agent < this.role.agents ? this.agent : 0, Infinity];
     for (let agent = 0; agent < this.role.agents; ++agent) {
       if (alive && !alive[this.role.number + agent]) continue;
       this.held[2] = this.role.number + agent;

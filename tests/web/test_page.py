@@ -10,6 +10,7 @@ import importlib
 import json
 import re
 import threading
+import time
 
 import gymnasium
 import numpy as np
@@ -228,6 +229,10 @@ def test_a_visitor_plays_the_env_of_the_docs_by_keys(walk):
                 page.value("document.getElementById('step').click()")
                 assert sign * (page.value(POSITION) - before) == pytest.approx(0.1, abs=1e-5)
             page.key(key, down=False)
+        page.key("ArrowRight", down=True)
+        page.value("while (!page.worlds.outputs.finished[0]) document.getElementById('step').click()")
+        page.key("ArrowRight", down=False)
+        assert "The episode ended at step" in page.value("document.getElementById('status').textContent")
         page.value("document.querySelectorAll('canvas')[1].focus()")
         page.key(" ", down=True, code="Space")
         steps = page.value("Number(page.worlds.arrays.t[0])")
@@ -263,7 +268,9 @@ def test_a_page_respects_what_its_visitor_asked_for(walk):
         assert page.value(f"{labels}.every({named})")
     still = Browser(url, scripts=False)
     try:
-        assert "still" in still.call("DOM.getOuterHTML", nodeId=still.call("DOM.getDocument")["root"]["nodeId"])["outerHTML"]
+        end = time.monotonic() + 20
+        while '"still"' not in json.dumps(still.call("DOM.getDocument", depth=-1)):  # a class of an element, not of a text
+            assert time.monotonic() < end
     finally:
         still.close()
 
