@@ -80,16 +80,16 @@ def test_envs_play_behind_their_films_and_titles(site):
 
 
 def test_stored_policies_are_small_and_act_for_every_agent_of_an_env():
-    from gpu_vecenv.train.runner.page import Cast
+    from gpu_vecenv.train.runner.page import PageContent
     from tools.docs.play_pages import MAX_BYTES, POLICIES
 
     for path in POLICIES.glob("*.npz"):
-        cast = Cast.read(path)
-        layout = Subject(cast.env_id, cast.params).layout()
+        content = PageContent.read(path)
+        layout = Subject(content.env_id, content.params).layout()
         assert path.stat().st_size <= MAX_BYTES and layout.spec.kernel.parent.name == path.stem
-        agents = [span["number"] + k for span in cast.policies["spans"] for k in range(span["agents"])]
+        agents = [span["number"] + k for span in content.policies["spans"] for k in range(span["agents"])]
         assert sorted(agents) == [*range(layout.num_agents)]
-        assert sum(policy["count"] for policy in cast.policies["policies"].values()) == len(cast.weights)
+        assert sum(policy["count"] for policy in content.policies["policies"].values()) == len(content.weights)
 
 
 def test_docstrings_lose_what_only_sphinx_reads(hooks):

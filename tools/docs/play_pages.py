@@ -18,7 +18,7 @@ from gpu_vecenv.registration import IDS
 from gpu_vecenv.train.config import TrainConfig
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.runner.evaluation import game_of
-from gpu_vecenv.train.runner.page import Cast, PageOptions, cast_of, everyone_random, write_cast
+from gpu_vecenv.train.runner.page import PageContent, PageOptions, content_of, everyone_random, write_content
 
 ROOT = Path(__file__).resolve().parents[2]
 POLICIES = ROOT / "docs" / "policies"
@@ -54,11 +54,11 @@ def write_page(name: str, env_id: str, folder: Path) -> int:
     """Write the page of an env, and return its bytes."""
     stored = POLICIES / f"{name}.npz"
     if stored.is_file():
-        cast = Cast.read(stored)
+        content = PageContent.read(stored)
     else:
         config = TrainConfig(env_id, device="cpu", policy_map=everyone_random(TrainConfig(env_id, device="cpu")))
-        cast = cast_of(game_of(config, None, None, {}))
-    return write_cast(cast, folder / f"{name}.html", OPTIONS.get(name, PageOptions())).num_bytes
+        content = content_of(game_of(config, None, None, {}))
+    return write_content(content, folder / f"{name}.html", OPTIONS.get(name, PageOptions())).num_bytes
 
 
 def write_pages(folder: Path) -> Iterator[str]:
@@ -78,7 +78,7 @@ def store(name: str, run: str) -> Path:
     """
     path = POLICIES / f"{name}.npz"
     path.parent.mkdir(exist_ok=True)
-    cast_of(game_of(run, None, None, {"device": "cpu"})).write(path)
+    content_of(game_of(run, None, None, {"device": "cpu"})).write(path)
     if (size := path.stat().st_size) > MAX_BYTES:
         path.unlink()
         raise ConfigError(f"{name}: expected policies of at most {MAX_BYTES:,} bytes, got {size:,}")

@@ -69,7 +69,7 @@ class PageOptions:
         checked("rate", self.rate, integer(1, MAX_RATE))
 
 
-class Cast(NamedTuple):
+class PageContent(NamedTuple):
     """Env and policies of a page. A file of it has no code, and a page is made of it without the run."""
 
     env_id: str
@@ -96,7 +96,7 @@ class Cast(NamedTuple):
             np.savez_compressed(partial, weights=self.weights, text=np.array(text))
 
     @classmethod
-    def read(cls, path: Path) -> Cast:
+    def read(cls, path: Path) -> PageContent:
         """Read a file that ``write()`` wrote."""
         with np.load(path) as file:
             env_id, params, policies = json.loads(str(file["text"]))
@@ -152,10 +152,10 @@ def everyone_random(config: TrainConfig) -> dict[str, str]:
 
 def write(game: Game, out: Path, options: PageOptions) -> Page:
     """Write the page of a game; see ``page()``."""
-    return write_cast(cast_of(game), out, options)
+    return write_content(content_of(game), out, options)
 
 
-def cast_of(game: Game) -> Cast:
+def content_of(game: Game) -> PageContent:
     """Return env and policies of a game.
 
     Raises:
@@ -166,22 +166,22 @@ def cast_of(game: Game) -> Cast:
         if wrapped := as_wrapped(env):
             raise ParameterError(f"page: expected an env without wrappers, got {', '.join(wrapped.wrappers)}.")
         policies, weights = _policies(game.players(env, False))
-    return Cast(game.config.env_id, game.config.env_kwargs, policies, weights)
+    return PageContent(game.config.env_id, game.config.env_kwargs, policies, weights)
 
 
-def write_cast(cast: Cast, out: Path, options: PageOptions) -> Page:
+def write_content(content: PageContent, out: Path, options: PageOptions) -> Page:
     """Write the page of an env and its policies; see ``page()``."""
-    with contextlib.closing(make_env(resolve_new(TrainConfig(cast.env_id, device="cpu", env_kwargs=cast.params)), 1)) as env:
+    with contextlib.closing(make_env(resolve_new(TrainConfig(content.env_id, device="cpu", env_kwargs=content.params)), 1)) as env:
         layout = env.layout
     worlds = options.worlds or usual_worlds(layout)
     kernels = wasm_module(layout.spec)
     roles = [role for role, count in layout.role_counts.items() if count]
     if options.role is not None and options.role not in roles:
         raise ParameterError(f"role: expected one of {roles}, got {options.role!r}.")
-    data = {**env_data(layout, worlds), **cast.policies, "program": program_plan(), "sliders": sliders(layout),
+    data = {**env_data(layout, worlds), **content.policies, "program": program_plan(), "sliders": sliders(layout),
             "record": _record(layout, worlds), "seed": options.seed, "rate": options.rate, "role": options.role,
             "plays": options.plays}  # fmt: skip
-    weights = cast.weights.astype("<f4").tobytes()
+    weights = content.weights.astype("<f4").tobytes()
     files = page_files(data, kernels, wasm_module(POLICY), weights, _still(layout, options.seed))
     return Page(out, write_page(files, out, layout.spec.name), worlds)
 
