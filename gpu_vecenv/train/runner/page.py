@@ -171,13 +171,14 @@ def content_of(game: Game) -> PageContent:
 
 def write_content(content: PageContent, out: Path, options: PageOptions) -> Page:
     """Write the page of an env and its policies; see ``page()``."""
-    with contextlib.closing(make_env(resolve_new(TrainConfig(content.env_id, device="cpu", env_kwargs=content.params)), 1)) as env:
+    config = resolve_new(TrainConfig(content.env_id, device="cpu", env_kwargs=content.params))
+    with contextlib.closing(make_env(config, 1)) as env:
         layout = env.layout
     worlds = options.worlds or usual_worlds(layout)
-    kernels = wasm_module(layout.spec)
     roles = [role for role, count in layout.role_counts.items() if count]
     if options.role is not None and options.role not in roles:
         raise ParameterError(f"role: expected one of {roles}, got {options.role!r}.")
+    kernels = wasm_module(layout.spec)
     data = {**env_data(layout, worlds), **content.policies, "program": program_plan(), "sliders": sliders(layout),
             "record": _record(layout, worlds), "seed": options.seed, "rate": options.rate, "role": options.role,
             "plays": options.plays}  # fmt: skip
