@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from gpu_vecenv.render.controls import Controls, Held, toward
 from gpu_vecenv.render.expressions import Number, Operand, choose, field, floor, most, total
 from gpu_vecenv.render.frame import FOOTER, HEADER, MARGIN, Panel, Reading
 from gpu_vecenv.render.scene import At, Pictures, Scene, Written
@@ -39,6 +40,12 @@ class Renderer(SceneRenderer):
         left = total(rows, lambda row: total(cols, lambda col: field("food", row, col)))
         panel.write(scene, (Reading("food left", [Written(left), " of ", Written(field("food_spawned"))], left.is_(0)),))
         return Pictures((scene,))
+
+    def controls(self, params: Mapping[str, Any], held: Held) -> Mapping[str, Controls]:
+        """Return the controls that move by a cell; a player loads by the entry of its action."""
+        board = Board(int(params["rows"]), int(params["cols"]))
+        at = board.middle(field("player_pos", held.agent, 0), field("player_pos", held.agent, 1))
+        return {"agent": Controls([toward(held, ((0, 0), (0, 1), (0, -1), (-1, 0), (1, 0), (0, 0)))], at)}
 
 
 class Board:

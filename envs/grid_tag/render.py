@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from gpu_vecenv.render.controls import Controls, Held, toward
 from gpu_vecenv.render.expressions import Number, Operand, choose, field, smallest, total
 from gpu_vecenv.render.frame import draw_axis, draw_time, make_status, steps_of, write_status
 from gpu_vecenv.render.scene import At, Glyph, Pictures, Scene, Written
@@ -40,6 +41,11 @@ class Renderer(SceneRenderer):
         write_status(status, ["runner ", Written(board.distance, ",d"), " away"], ~over & ~board.tagged)
         arena = board.draw()
         return Pictures((arena, board.draw_panel()), (status, arena), LEGEND)
+
+    def controls(self, params: Mapping[str, Any], held: Held) -> Mapping[str, Controls]:
+        """Return for both roles the controls that move by a cell."""
+        moves = Controls([toward(held, ((0, 0), (1, 0), (-1, 0), (0, 1), (0, -1)))], Board(params).place(held.agent))
+        return {"tagger": moves, "runner": moves}
 
 
 class Board:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from gpu_vecenv.render.controls import Controls, Held, toward
 from gpu_vecenv.render.expressions import Ink, Number, Operand, choose, field, largest, most, smallest, sqrt, total
 from gpu_vecenv.render.frame import FOOTER, HEADER, Panel, Reading
 from gpu_vecenv.render.scene import OneOf, Pictures, Scene
@@ -75,6 +76,8 @@ class ParticleRenderer(SceneRenderer):
     """
 
     title = ""
+    movers: tuple[str, ...] = ()
+    """Roles whose agents move and say nothing."""
 
     def circles(self, params: Mapping[str, Any], palette: Any) -> list[Circles]:
         """Return what is drawn, the lowest first."""
@@ -88,16 +91,36 @@ class ParticleRenderer(SceneRenderer):
         """Return the picture, which depends on `max_cycles` and on numbers of agents and landmarks."""
         panel = Panel(self.title, int(params["max_cycles"]), WIDTH, HEIGHT)
         scene = panel.empty()
-        kinds = [kind for kind in self.circles(params, scene.palette) if kind.number]
-        reach: Operand = USUAL_REACH
-        for kind in kinds:
-            reach = most(reach, reach_of(kind) / 0.9)
-        scale = scene.now(1, lambda i: SIDE / 2 / reach)[0]
+        kinds = self._kinds(params, scene.palette)
+        scale = scene.now(1, lambda i: scale_of(kinds))[0]
         for number, circle in kinds:
             with scene.each(number) as i:
                 draw_circle(scene, circle(i), scale)
         panel.write(scene, self.readings(params))
         return Pictures((scene,))
+
+    def _kinds(self, params: Mapping[str, Any], palette: Any) -> list[Circles]:
+        return [kind for kind in self.circles(params, palette) if kind.number]
+
+    def controls(self, params: Mapping[str, Any], held: Held) -> Mapping[str, Controls]:
+        """Return the controls of `movers`."""
+        if params["continuous_actions"]:
+            sides = (-held.right, held.right, -held.up, held.up)
+            moves: list[Operand] = [0.0, *(most(0.0, side) for side in sides)]
+        else:
+            moves = [toward(held, ((0, 0), (-1, 0), (1, 0), (0, -1), (0, 1)))]
+        scale, (x, y) = scale_of(self._kinds(params, Scene(WIDTH, HEIGHT).palette)), agent(held.agent)
+        return dict.fromkeys(self.movers, Controls(moves, (MIDDLE[0] + scale * x, MIDDLE[1] - scale * y)))
+
+
+def scale_of(kinds: list[Circles]) -> Number:
+    """Return the pixels of a unit for a picture that shows all circles."""
+    reach: Operand = USUAL_REACH
+    for kind in kinds:
+        reach = most(reach, reach_of(kind) / 0.9)
+    scale = SIDE / 2 / reach
+    assert isinstance(scale, Number)  # every picture has circles
+    return scale
 
 
 def is_near(place: Place) -> Number:

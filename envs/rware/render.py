@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpu_vecenv.envs.rware.floor import floor_of
+from gpu_vecenv.render.controls import Controls, Held, toward
 from gpu_vecenv.render.expressions import Ink, Number, Operand, blend, choose, field, total
 from gpu_vecenv.render.frame import make_legend, make_status, steps_of, write_status
 from gpu_vecenv.render.scene import At, Glyph, Pictures, Scene, Written
@@ -50,6 +51,10 @@ class Renderer(SceneRenderer):
         write_status(status, "delivered", delivered)
         write_status(status, [Written(idle, ",d"), " steps since a delivery"], ~delivered)
         return Pictures((status, floor, make_legend(LEGEND, width)), (status, floor), LEGEND, stacked=True)
+
+    def controls(self, params: Mapping[str, Any], held: Held) -> Mapping[str, Controls]:
+        """Return the controls of robots: up moves forward, left and right turn, and down takes the shelf or puts it down."""
+        return {"agent": Controls([toward(held, ((0, 0), (0, 1), (-1, 0), (1, 0), (0, -1)))])}
 
 
 def is_one_cell(one: Operand, other: Operand) -> Number:

@@ -14,6 +14,7 @@ class Renderer(ParticleRenderer):
     """The agent and, in another colour, its landmark; see the base class."""
 
     title = "Simple"
+    movers = ("agent",)
 
     def circles(self, params: Mapping[str, Any], palette: Any) -> list[Circles]:
         """Return the landmark and the agent."""

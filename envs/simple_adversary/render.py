@@ -15,6 +15,7 @@ class Renderer(ParticleRenderer):
     """The adversary, good agents and landmarks, of which the target has a colour of its own. See the base class."""
 
     title = "Simple Adversary"
+    movers = ("adversary", "agent")
 
     def circles(self, params: Mapping[str, Any], palette: Any) -> list[Circles]:
         """Return agents, then landmarks, which stay visible below them."""

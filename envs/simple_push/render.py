@@ -15,6 +15,7 @@ class Renderer(ParticleRenderer):
     """The adversary, two landmarks, and the good agent in the colour of its target. See the base class."""
 
     title = "Simple Push"
+    movers = ("adversary", "agent")
 
     def circles(self, params: Mapping[str, Any], palette: Any) -> list[Circles]:
         """Return landmarks, then agents, and a ring around the target."""

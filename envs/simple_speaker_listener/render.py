@@ -15,6 +15,7 @@ class Renderer(ParticleRenderer):
     """Landmarks in three colours, the speaker, and the listener with a ring in the colour of its goal. See the base class."""
 
     title = "Simple Speaker Listener"
+    movers = ("listener",)
 
     def circles(self, params: Mapping[str, Any], palette: Any) -> list[Circles]:
         """Return landmarks, the speaker with the letter that it said, and the listener."""

@@ -15,6 +15,7 @@ class Renderer(ParticleRenderer):
     """Agents, large, and landmarks; see the base class."""
 
     title = "Simple Spread"
+    movers = ("agent",)
 
     def circles(self, params: Mapping[str, Any], palette: Any) -> list[Circles]:
         """Return agents, then landmarks, which stay visible below them."""

@@ -15,6 +15,7 @@ class Renderer(ParticleRenderer):
     """Adversaries, good agents and obstacles; a ring is around good agents that are touched. See the base class."""
 
     title = "Simple Tag"
+    movers = ("adversary", "agent")
 
     def circles(self, params: Mapping[str, Any], palette: Any) -> list[Circles]:
         """Return obstacles, then agents, then rings."""

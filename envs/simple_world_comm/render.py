@@ -16,6 +16,7 @@ class Renderer(ParticleRenderer):
     """Forests, obstacles, food and agents. The leader has a ring and the letter that it said. See the base class."""
 
     title = "Simple World Comm"
+    movers = ("adversary", "agent")
 
     def circles(self, params: Mapping[str, Any], palette: Any) -> list[Circles]:
         """Return forests, other landmarks, then agents."""

@@ -6,7 +6,9 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from gpu_vecenv.render.expressions import Number, Operand, blend, choose, cos, field, sin, smallest, sqrt, total
+from gpu_vecenv.envs.tag.spec import action_table
+from gpu_vecenv.render.controls import Controls, Held
+from gpu_vecenv.render.expressions import Number, Operand, Table, blend, choose, cos, field, sin, smallest, sqrt, total
 from gpu_vecenv.render.frame import draw_axis, draw_time, make_status, steps_of, write_status
 from gpu_vecenv.render.scene import At, Glyph, Pictures, Remembered, Scene, Written
 from gpu_vecenv.render.scene_renderer import SceneRenderer
@@ -45,6 +47,19 @@ class Renderer(SceneRenderer):
         write_status(status, [words, Written(caught, ",d"), f" of {game.runners:,}"])
         arena = game.draw_arena()
         return Pictures((arena, game.draw_panel()), (status, arena), game.legend)
+
+    def controls(self, params: Mapping[str, Any], held: Held) -> Mapping[str, Controls]:
+        """Return for both roles the controls that turn toward a direction and speed up; both roles act alike."""
+        if params["flatten_actions"] or params["continuous_actions"]:
+            return {}
+        turns, changes = (
+            Table(action_table(params[f"min_{name}"], params[f"max_{name}"], params[f"num_{name}_levels"]).tolist())
+            for name in ("turn", "acceleration")
+        )
+        heading = field("direction", held.agent) + turns[held.choice]
+        speed_up = changes[held.choice] * (abs(held.right) + abs(held.up))
+        steering = Controls([speed_up, cos(heading) * held.right + sin(heading) * held.up], Game(params).place(held.agent))
+        return {"tagger": steering, "runner": steering}
 
 
 class Game:

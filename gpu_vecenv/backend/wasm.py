@@ -35,8 +35,10 @@ def wasm_module(spec: EnvSpec | Program) -> bytes:
         CompileError: the kernels do not compile, or they cannot be stored.
     """
     compiler = _compiler()
-    text, command = kernel_source(spec, RELEASE), [*compiler, *FLAGS, *LINK]
-    digest = content_hash(text, *FLAGS, *LINK, version(tuple(compiler)))
+    faster = () if isinstance(spec, EnvSpec) else ("-O3",)  # sums of layers take a quarter of the time
+    flags = (*FLAGS, *faster, *LINK)
+    text, command = kernel_source(spec, RELEASE), [*compiler, *flags]
+    digest = content_hash(text, *flags, version(tuple(compiler)))
     path = cache.cache_dir() / f"{spec.kernel.stem[:40]}-wasm32-{digest}.wasm"
     with contextlib.suppress(OSError):
         return cache.read(path)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from gpu_vecenv.render.canvas import Canvas, Point
+from gpu_vecenv.render.controls import Controls, Held
 from gpu_vecenv.render.expressions import Json, Now
 from gpu_vecenv.render.legend import Entry
 from gpu_vecenv.render.scene import NEVER, Glyph, Pictures, Scene
@@ -26,14 +28,22 @@ class SceneRenderer:
     """
 
     def __init__(self, params: Mapping[str, Any], style: Style = DEFAULT_STYLE) -> None:
-        self._pictures = self.pictures(params)
+        self._pictures, self._style = self.pictures(params), style
+        self._time, self._episode = -1, 0
+
+    @cached_property
+    def _drawn(self) -> dict[Scene, DrawnScene]:
+        """The scenes with what they keep of the episode, made at the first picture: a page needs the data alone."""
         scenes = dict.fromkeys((*self._pictures.frame, *self._pictures.scene))
-        self._drawn = {scene: DrawnScene(scene, style) for scene in scenes}
-        self.reset()
+        return {scene: DrawnScene(scene, self._style) for scene in scenes}
 
     def pictures(self, params: Mapping[str, Any]) -> Pictures:
         """Return the pictures of a world with these parameters."""
         raise NotImplementedError
+
+    def controls(self, params: Mapping[str, Any], held: Held) -> Mapping[str, Controls]:
+        """Return how a page's player steers agents, by role; by default none, and pages choose."""
+        return {}
 
     def describe(self) -> Json:
         """Return the pictures as data, for a page."""

@@ -57,6 +57,7 @@ with collector_paused():
     from gpu_vecenv.train.runner.many import resume_many, train_many
     from gpu_vecenv.train.runner.measure import Evaluation
     from gpu_vecenv.train.runner.one_of_many import RunResult
+    from gpu_vecenv.train.runner.page import PageOptions, page
     from gpu_vecenv.train.runner.run import Run
     from gpu_vecenv.train.runner.run_policy import RunPolicy
     from gpu_vecenv.train.runner.sweep import Sweep, SweepOptions, sweep
@@ -90,6 +91,7 @@ __all__ = [
     "Noise",
     "NonFiniteError",
     "PPOConfig",
+    "PageOptions",
     "PQNConfig",
     "Policy",
     "PolicyConfig",
@@ -120,6 +122,7 @@ __all__ = [
     "find_sizes",
     "joined",
     "load_checkpoint",
+    "page",
     "play",
     "plot_curves",
     "register_algorithm",

@@ -66,16 +66,16 @@ def _arrays(view: View) -> Json:
         arrays[field.name] = _empty(field.dtype, layout.state_shape(field, worlds), -1 if field.name == "pool_entry" else 0)
     for name, (shape, dtype, fill) in layout.workspaces.items():
         arrays[name] = _empty(dtype, (worlds, *shape), fill)
-    arrays |= {name: _filled(values) for name, values in layout.tables.items()}
-    arrays |= {f"{name}_by_world": _filled(values) for name, values in layout.by_world.items()}
+    arrays |= {name: filled(values) for name, values in layout.tables.items()}
+    arrays |= {f"{name}_by_world": filled(values) for name, values in layout.by_world.items()}
     for group in layout.groups:
         dtype, lead = "float32" if group.continuous else "int32", view.group_lead(group)
         arrays[f"{group.prefix}action"] = _empty(dtype, lead + (group.action.shape or ()))
-        arrays |= {f"{group.prefix}{name}": _filled(values) for name, values in random_ranges(group).items()}
+        arrays |= {f"{group.prefix}{name}": filled(values) for name, values in random_ranges(group).items()}
     options = [option.default for option in layout.spec.reset_options] or [0.0]
     return arrays | {
-        "shared_key": _filled(np.array([0, OWN_KEYS], np.uint64)),
-        "reset_bounds": _filled(np.array(options, np.float32)),
+        "shared_key": filled(np.array([0, OWN_KEYS], np.uint64)),
+        "reset_bounds": filled(np.array(options, np.float32)),
         "reset_mask": _empty("uint8", (worlds,)),
         "copy_source": _empty("int32", (worlds,), -1),
         **{name: _empty("int32", (1,)) for name in ("may_be_finished", "pool_size", "invalid_actions")},
@@ -99,7 +99,7 @@ def _empty(dtype: str, shape: tuple[int, ...], fill: int = 0) -> Json:
     return {"dtype": dtype, "shape": list(shape), **({"fill": fill} if fill else {})}
 
 
-def _filled(values: np.ndarray) -> Json:
+def filled(values: np.ndarray) -> Json:
     """Return an array with its values. Base64 keeps every bit, also of infinite numbers, which JSON has not."""
     data = np.ascontiguousarray(values, values.dtype.newbyteorder("<"))
     return {"dtype": str(values.dtype), "shape": list(values.shape), "data": base64.b64encode(data.tobytes()).decode()}

@@ -22,7 +22,9 @@ const OPERATIONS = {
 const REDUCTIONS = { sum: [0, (x, y) => x + y], min: [Infinity, Math.min], max: [-Infinity, Math.max] };
 const OPACITIES = [0.15, 0.3, 0.48, 0.7]; // of the parts of a trail, the oldest first
 const KEPT = ["trail", "curve", "columns"]; // shapes that follow the states of an episode
+const LEGIBLE = 4; // pixels; smaller letters are not drawn among many worlds
 const NEVER = 1e9, TURN = 2 * Math.PI;
+const NOWHERE = { x: 0, y: 0, scale: 1 };
 
 /** A number as Python's format() writes it. @param {number} number @param {string} form such as ",d" or "+z.2f" */
 export function written(number, form) {
@@ -45,6 +47,11 @@ export class Scene {
   #world = 0;
   /** @type {Memory | null} */
   #memory = null;
+  #stamp = 0; // changes with the state, the world and the variables
+  /** @type {Map<string, Value>} by their descriptions */
+  #parts = new Map();
+  /** @type {Place} where paths are put, beside the transform of the canvas, which is slow to change within a path */
+  #place = NOWHERE;
   #shift = 0; // Pillow counts places of lines and polygons from the middle of its pixels, which are half as large
 
   /**
@@ -67,15 +74,59 @@ export class Scene {
     if (this.still < 0) this.still = blocks.length;
     this.blocks = blocks.map(({ count = 1, variable = 0, shapes }) =>
       ({ count, variable, shapes: shapes.map((/** @type {Json} */ shape) => this.#shape(shape)) }));
+    const keeps = (/** @type {Json} */ { op }) => KEPT.includes(op);
+    this.follows = this.entries.length > 0 || blocks.some(({ shapes }) => shapes.some(keeps));
   }
 
   // ---- descriptions to functions ------------------------------------------------------------------------------------------
 
   /** @param {Json} json @returns {Value} */
   #number(json) {
-    if (!Array.isArray(json)) return () => Number(json);
+    const { factor, part, constant } = this.#linear(json);
+    if (!part) return () => constant;
+    return factor === 1 && constant === 0 ? part : () => factor * part() + constant;
+  }
+
+  /** A number as `factor * part + constant`; shapes have many that differ in the constant alone. @param {Json} json
+   * @returns {{ factor: number, part: Value | null, constant: number }} */
+  #linear(json) {
+    if (!Array.isArray(json)) return { factor: 0, part: null, constant: Number(json) };
     const [name, ...given] = json;
-    if (name === "field") return this.#field(given[0], given.slice(1).map((part) => this.#number(part)));
+    if (["+", "-", "*", "neg"].includes(name)) {
+      const [x, y] = given.map((/** @type {Json} */ one) => this.#linear(one));
+      if (name === "neg") return { factor: -x.factor, part: x.part, constant: -x.constant };
+      if (name === "*" && !(x.part && y.part)) {
+        const [one, times] = x.part ? [x, y.constant] : [y, x.constant];
+        return { factor: one.factor * times, part: one.part, constant: one.constant * times };
+      }
+      const sign = name === "-" ? -1 : 1;
+      if (name !== "*" && !y.part) return { ...x, constant: x.constant + sign * y.constant };
+      if (name !== "*" && !x.part) return { factor: sign * y.factor, part: y.part, constant: x.constant + sign * y.constant };
+    }
+    return { factor: 1, part: this.#part(json), constant: 0 };
+  }
+
+  /** An operation, computed once for all shapes that have it. @param {Json} json @returns {Value} */
+  #part(json) {
+    const text = JSON.stringify(json), known = this.#parts.get(text);
+    if (known) return known;
+    const compute = this.#operation(json);
+    let stamp = -1, value = 0;
+    const part = json[0] === "field" || json[0] === "i" ? compute : () => {
+      if (stamp !== this.#stamp) {
+        stamp = this.#stamp;
+        value = compute();
+      }
+      return value;
+    };
+    this.#parts.set(text, part);
+    return part;
+  }
+
+  /** @param {Json} json @returns {Value} */
+  #operation(json) {
+    const [name, ...given] = json;
+    if (name === "field") return this.#field(given[0], given.slice(1).map((/** @type {Json} */ one) => this.#number(one)));
     if (name === "remembered") {
       const index = this.#number(given[1]);
       return () => /** @type {Memory} */ (this.#memory).values[given[0]][index()];
@@ -90,26 +141,39 @@ export class Scene {
       return () => {
         let result = start;
         for (let i = 0; i < count; ++i) {
-          this.#variables[variable] = i;
+          this.#set(variable, i);
           result = join(result, value());
         }
         return result;
       };
     }
-    const parts = given.map((part) => this.#number(part));
+    const parts = given.map((/** @type {Json} */ one) => this.#number(one));
     if (name === "if") return () => (parts[0]() ? parts[1]() : parts[2]());
     const operation = OPERATIONS[name], [x, y] = parts;
     return y ? () => operation(x(), y()) : () => operation(x());
   }
 
+  /** @param {number} variable @param {number} value */
+  #set(variable, value) {
+    this.#variables[variable] = value;
+    ++this.#stamp;
+  }
+
+  /** Makes numbers those of a world. @param {Memory} memory @param {number} world */
+  #look(memory, world) {
+    this.#world = world;
+    this.#memory = memory;
+    ++this.#stamp;
+  }
+
   /** @param {string} name @param {Value[]} index */
   #field(name, index) {
-    const { numbers, shape } = this.fields[name], size = shape.reduce((product, extent) => product * extent, 1);
+    const field = this.fields[name], { shape } = field, size = shape.reduce((product, extent) => product * extent, 1);
     const strides = shape.map((_, axis) => shape.slice(axis + 1).reduce((product, extent) => product * extent, 1));
     return () => {
       let at = this.#world * size;
       for (let axis = 0; axis < index.length; ++axis) at += index[axis]() * strides[axis];
-      return Number(numbers[at]);
+      return Number(field.numbers[at]);
     };
   }
 
@@ -121,9 +185,14 @@ export class Scene {
       return () => (test() ? one() : other());
     }
     const [top, ground, share] = [this.#colour(given[0]), this.#colour(given[1]), this.#number(given[2])];
+    const before = { top: /** @type {Colour} */ ([0, 0, 0]), below: /** @type {Colour} */ ([0, 0, 0]), opacity: NaN };
+    let mixed = before.top;
     return () => {
       const colour = top(), below = ground(), opacity = share();
-      return /** @type {Colour} */ (colour.map((part, k) => Math.round(below[k] + (part - below[k]) * opacity)));
+      if (colour === before.top && below === before.below && opacity === before.opacity) return mixed;
+      Object.assign(before, { top: colour, below, opacity });
+      mixed = /** @type {Colour} */ (colour.map((part, k) => Math.round(below[k] + (part - below[k]) * opacity)));
+      return mixed;
     };
   }
 
@@ -158,13 +227,13 @@ export class Scene {
 
   /** Takes the next state of a world. @param {Memory} memory @param {number} world @param {number} time @param {boolean} again */
   follow(memory, world, time, again) {
-    this.#world = world;
-    this.#memory = memory;
+    if (!this.follows) return;
+    this.#look(memory, world);
     memory.values = [];
     /** @type {Float64Array[]} */
     const present = [];
     this.entries.forEach((/** @type {Json} */ { kind, count, variable, value }, /** @type {number} */ place) => {
-      const now = Float64Array.from({ length: count }, (_, i) => ((this.#variables[variable] = i), value()));
+      const now = Float64Array.from({ length: count }, (_, i) => (this.#set(variable, i), value()));
       present.push(now);
       const kept = memory.kept[place];
       if (kind === "age") {
@@ -176,6 +245,7 @@ export class Scene {
       } else memory.values.push(kind === "before" && memory.before ? memory.before[place] : now);
     });
     memory.before = present;
+    ++this.#stamp; // what is remembered has changed
     for (const { count, variable, shapes } of this.blocks) {
       for (const shape of shapes) {
         if (!KEPT.includes(shape.op) || !shape.when()) continue;
@@ -186,7 +256,7 @@ export class Scene {
   }
 
   /** @param {number} count @param {number} variable @param {() => number[]} value */
-  #each(count, variable, value) { return Array.from({ length: count }, (_, i) => ((this.#variables[variable] = i), value())); }
+  #each(count, variable, value) { return Array.from({ length: count }, (_, i) => (this.#set(variable, i), value())); }
 
   /** @param {Memory} memory @param {Json} shape @param {boolean} again @param {number[][]} points */
   #keep(memory, shape, again, points) {
@@ -209,8 +279,7 @@ export class Scene {
    * @param {"all" | "still" | "moving"} part still: what no state changes, which lies below the rest
    */
   draw(context, { x, y, scale }, memory, world, part = "all") {
-    this.#world = world;
-    this.#memory = memory;
+    this.#look(memory, world);
     context.save();
     context.beginPath();
     context.rect(x, y, this.width * scale, this.height * scale);
@@ -220,11 +289,10 @@ export class Scene {
     context.lineJoin = "bevel";
     this.#shift = 0.25 / scale;
     if (part !== "moving") this.#fill(context, this.palette.page, () => context.rect(0, 0, this.width, this.height));
-    const [first, last] = [part === "moving" ? this.still : 0, part === "still" ? this.still : this.blocks.length];
-    for (const { count, variable, shapes } of this.blocks.slice(first, last)) {
+    for (const { count, variable, shapes } of this.#blocks(part)) {
       for (const shape of shapes) if (shape.op === "trail") this.#trail(context, shape, variable);
       for (let i = 0; i < count; ++i) {
-        this.#variables[variable] = i;
+        this.#set(variable, i);
         for (const shape of shapes) {
           if (shape.op === "curve") this.#curve(context, shape, i);
           else if (shape.op === "columns") this.#columns(context, shape, i, scale);
@@ -254,37 +322,145 @@ export class Scene {
 
   /** @param {CanvasRenderingContext2D} context @param {number[][]} points */
   #trace(context, points) {
-    const shift = this.#shift;
-    points.forEach(([x, y], k) => (k ? context.lineTo(x + shift, y + shift) : context.moveTo(x + shift, y + shift)));
+    const { x: left, y: top, scale } = this.#place, shift = this.#shift;
+    points.forEach(([x, y], k) => {
+      const [across, down] = [left + scale * (x + shift), top + scale * (y + shift)];
+      if (k) context.lineTo(across, down);
+      else context.moveTo(across, down);
+    });
   }
 
   /** @param {CanvasRenderingContext2D} context @param {Json} shape @param {number} scale */
   #draw(context, shape, scale) {
-    const ink = shape.ink(), [x, y] = (shape.at ?? []).map(call), radius = shape.radius?.();
-    // As thick as Pillow draws it: whole halves of a pixel, at least one.
-    const thick = shape.width && Math.max(1, Math.round(2 * scale * shape.width())) / (2 * scale);
-    const path = () => this.#trace(context, shape.points.map((/** @type {Value[]} */ point) => point.map(call)));
-    switch (shape.op) {
-      case "line": return this.#stroke(context, ink, thick, path);
-      case "polygon": return this.#fill(context, ink, path);
-      case "disc": return this.#fill(context, ink, () => context.arc(x, y, radius, 0, TURN));
-      case "ring": return this.#stroke(context, ink, thick, () => context.arc(x, y, Math.max(0, radius - thick / 2), 0, TURN));
-      case "cross": {
-        const arm = 0.7071 * radius;
-        return this.#stroke(context, ink, thick, () => {
-          this.#trace(context, [[x - arm, y - arm], [x + arm, y + arm]]);
-          this.#trace(context, [[x - arm, y + arm], [x + arm, y - arm]]);
-        });
-      }
-      case "rectangle": {
-        const round = shape.corner(), place = (/** @type {Value} */ edge) => (round ? edge() : snapped(edge(), scale));
-        const [left, top, right, bottom] = shape.box.map(place), width = right - left, height = bottom - top;
-        if (!(width > 0 && height > 0)) return;
-        const corner = Math.min(round, width / 2, height / 2);
-        return this.#fill(context, ink, () => context.roundRect(left, top, width, height, corner));
-      }
-      default: return this.#text(context, shape, ink, { x, y, scale });
+    const ink = shape.ink();
+    if (shape.op === "text") {
+      const [x, y] = shape.at.map(call);
+      this.#text(context, shape, ink, { x, y, scale });
+      return;
     }
+    context.beginPath();
+    this.#finish(context, ink, this.#outline(context, shape, scale));
+  }
+
+  /** Fills or strokes what was outlined. @param {CanvasRenderingContext2D} context @param {Colour} ink @param {number} thick */
+  #finish(context, ink, thick) {
+    context.strokeStyle = context.fillStyle = `rgb(${ink.join()})`;
+    context.lineWidth = thick;
+    if (thick) context.stroke();
+    else context.fill();
+  }
+
+  /** Adds a shape to the path, and returns how thick its line is, 0 to fill it. @param {CanvasRenderingContext2D} context
+   * @param {Json} shape @param {number} scale */
+  #outline(context, shape, scale) {
+    const x = shape.at?.[0](), y = shape.at?.[1](), radius = shape.radius?.();
+    // As thick as Pillow draws it: whole halves of a pixel, at least one.
+    const thick = shape.width ? Math.max(1, Math.round(2 * scale * shape.width())) / (2 * scale) : 0;
+    const { x: left, y: top, scale: zoom } = this.#place, across = (/** @type {number} */ at) => left + zoom * at;
+    const down = (/** @type {number} */ at) => top + zoom * at;
+    const circle = (/** @type {number} */ size) => {
+      context.moveTo(across(x + size), down(y));
+      context.arc(across(x), down(y), zoom * size, 0, TURN);
+    };
+    if (shape.op === "line" || shape.op === "polygon") {
+      const shift = this.#shift;
+      for (let k = 0; k < shape.points.length; ++k) {
+        const [right, under] = shape.points[k];
+        if (k) context.lineTo(across(right() + shift), down(under() + shift));
+        else context.moveTo(across(right() + shift), down(under() + shift));
+      }
+    } else if (shape.op === "disc") circle(radius);
+    else if (shape.op === "ring") circle(Math.max(0, radius - thick / 2));
+    else if (shape.op === "cross") {
+      const arm = 0.7071 * radius;
+      this.#trace(context, [[x - arm, y - arm], [x + arm, y + arm]]);
+      this.#trace(context, [[x - arm, y + arm], [x + arm, y - arm]]);
+    } else {
+      const round = shape.corner(), place = (/** @type {Value} */ edge) => (round ? edge() : snapped(edge(), scale));
+      const [from, over, to, under] = shape.box.map(place), width = to - from, height = under - over;
+      const corner = Math.min(round, width / 2, height / 2) * zoom;
+      if (!(width > 0 && height > 0)) return 0;
+      if (corner < 0.5) context.rect(across(from), down(over), zoom * width, zoom * height);
+      else context.roundRect(across(from), down(over), zoom * width, zoom * height, corner);
+    }
+    return zoom * thick;
+  }
+
+  /**
+   * Draws states of many worlds that were followed, shape by shape, so that one call of the canvas fills those of one colour.
+   * Letters and discs that are too small to be seen are left out.
+   * @param {CanvasRenderingContext2D} context
+   * @param {Place[]} places of the worlds, all of one scale
+   * @param {Memory[]} memories
+   * @param {number} first number of the first of these worlds
+   * @param {"all" | "still" | "moving"} part
+   */
+  drawMany(context, places, memories, first, part) {
+    const { scale } = places[0], put = (/** @type {number} */ k) => {
+      this.#look(memories[k], first + k);
+      this.#place = places[k];
+    };
+    this.#shift = 0.25 / scale;
+    context.lineJoin = "bevel";
+    if (part !== "moving") {
+      const [width, height] = [this.width * scale, this.height * scale];
+      this.#fill(context, this.palette.page, () => places.forEach(({ x, y }) => context.rect(x, y, width, height)));
+    }
+    for (const { count, variable, shapes } of this.#blocks(part)) {
+      for (let i = 0; i < count; ++i) {
+        for (const shape of shapes) this.#drawShapes(context, shape, { variable, i, places }, put);
+      }
+    }
+    this.#place = NOWHERE;
+  }
+
+  /** Draws a shape of all worlds. @param {CanvasRenderingContext2D} context @param {Json} shape
+   * @param {{ variable: number, i: number, places: Place[] }} at @param {(world: number) => void} put */
+  #drawShapes(context, shape, { variable, i, places }, put) {
+    const { scale } = places[0];
+    /** @type {Map<Colour, number[]>} */
+    const alike = new Map(); // a colour is one array as long as it does not change
+    for (let world = 0; world < places.length; ++world) {
+      put(world);
+      this.#set(variable, i);
+      if (shape.op === "text" || KEPT.includes(shape.op)) {
+        this.#drawAlone(context, shape, i, variable, places[world]);
+        continue;
+      }
+      if (!shape.when() || scale * (shape.radius?.() ?? 1 / scale) < 0.5) continue;
+      const ink = shape.ink(), same = alike.get(ink);
+      if (same) same.push(world);
+      else alike.set(ink, [world]);
+    }
+    for (const [ink, several] of alike) {
+      context.beginPath();
+      let thick = 0;
+      for (const world of several) {
+        put(world);
+        thick = this.#outline(context, shape, scale);
+      }
+      this.#finish(context, ink, thick);
+    }
+  }
+
+  /** Draws a text or what follows the states of one of many worlds. @param {CanvasRenderingContext2D} context @param {Json} shape
+   * @param {number} i @param {number} variable @param {Place} place */
+  #drawAlone(context, shape, i, variable, { x, y, scale }) {
+    if (shape.op === "text" && (scale * shape.size() < LEGIBLE || !shape.when())) return;
+    this.#place = NOWHERE;
+    context.beginPath(); // a transform also changes the path so far
+    context.setTransform(scale, 0, 0, scale, x, y);
+    if (shape.op === "text") this.#draw(context, shape, scale);
+    else if (shape.op === "curve") this.#curve(context, shape, i);
+    else if (shape.op === "columns") this.#columns(context, shape, i, scale);
+    else if (i === 0) this.#trail(context, shape, variable);
+    context.beginPath();
+    context.resetTransform();
+  }
+
+  /** The blocks that no state changes, or all others. @param {"all" | "still" | "moving"} part */
+  #blocks(part) {
+    return this.blocks.slice(part === "moving" ? this.still : 0, part === "still" ? this.still : this.blocks.length);
   }
 
   /**
@@ -319,7 +495,7 @@ export class Scene {
       const piece = kept.slice(Math.max(0, stop - part - 1), Math.max(0, stop));
       if (piece.length < 2) return;
       for (let i = 0; i < piece[0].length; ++i) {
-        this.#variables[variable] = i;
+        this.#set(variable, i);
         const points = piece.map((places) => places[i]), surface = this.palette.surface;
         if (points.every(([x, y]) => x === points[0][0] && y === points[0][1])) continue;
         const colour = /** @type {Colour} */ (shape.ink().map((/** @type {number} */ one, /** @type {number} */ band) =>
@@ -382,6 +558,28 @@ export class Pictures {
     this.reset();
   }
 
+  /** Pictures of another world, which share what no state changes. @returns {Pictures} */
+  twin() {
+    const twin = Object.create(Pictures.prototype, Object.getOwnPropertyDescriptors(this));
+    twin.reset();
+    return twin;
+  }
+
+  /** Draws states of worlds that their pictures followed. @param {CanvasRenderingContext2D} context @param {Pictures[]} pictures
+   * @param {"frame" | "scene"} kind @param {Place[]} places @param {number} first number of the first of these worlds
+   * @param {"all" | "still" | "moving"} part */
+  static drawMany(context, pictures, kind, places, first, part) {
+    const { parts, across } = pictures[0].parts(kind);
+    let [right, down] = [0, 0];
+    for (const k of parts) {
+      const scene = pictures[0].scenes[k];
+      const moved = places.map(({ x, y, scale }) => ({ x: x + right * scale, y: y + down * scale, scale }));
+      scene.drawMany(context, moved, pictures.map(({ memories }) => memories[k]), first, part);
+      if (across) right += scene.width;
+      else down += scene.height;
+    }
+  }
+
   /** Forgets the states of the episode. */
   reset() {
     this.memories = this.scenes.map((scene) => scene.memory());
@@ -399,14 +597,15 @@ export class Pictures {
 
   /** Width and height. @param {"frame" | "scene"} kind */
   size(kind) {
-    const { parts, across } = this.#parts(kind);
+    const { parts, across } = this.parts(kind);
     const widths = parts.map((k) => this.scenes[k].width), heights = parts.map((k) => this.scenes[k].height);
     const sum = (/** @type {number[]} */ sizes) => sizes.reduce((one, other) => one + other, 0);
     return across ? [sum(widths), heights[0]] : [widths[0], sum(heights)];
   }
 
-  /** @param {"frame" | "scene"} kind @returns {{ parts: number[], across: boolean }} */
-  #parts(kind) {
+  /** Numbers of the scenes of a picture, and how they are put together. @param {"frame" | "scene"} kind
+   * @returns {{ parts: number[], across: boolean }} */
+  parts(kind) {
     const parts = kind === "scene" && this.json.scene.length ? this.json.scene : this.json.frame;
     return { parts, across: parts === this.json.frame && !this.json.stacked };
   }
@@ -414,7 +613,7 @@ export class Pictures {
   /** Draws a state that was followed. @param {CanvasRenderingContext2D} context @param {"frame" | "scene"} kind
    * @param {Place} place @param {number} world @param {"all" | "still" | "moving"} [part] */
   draw(context, kind, { x, y, scale }, world, part) {
-    const { parts, across } = this.#parts(kind);
+    const { parts, across } = this.parts(kind);
     for (const k of parts) {
       this.scenes[k].draw(context, { x, y, scale }, this.memories[k], world, part);
       if (across) x += this.scenes[k].width * scale;

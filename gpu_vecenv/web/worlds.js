@@ -26,43 +26,23 @@ export const bytesOf = (numbers) => new Uint8Array(numbers.buffer, numbers.byteO
 /** @param {ArrayPlan} plan */
 const lengthOf = ({ shape }) => shape.reduce((product, extent) => product * extent, 1);
 
-export class Worlds {
+/** Memory of a module, and the argument struct of its kernels. */
+export class Kernels {
   /**
-   * @param {Plan} plan
-   * @param {BufferSource} module kernels of the env
-   */
-  static async load(plan, module) {
-    const { instance } = await WebAssembly.instantiate(module, {});
-    return new Worlds(plan, instance.exports);
-  }
-
-  /**
-   * @param {Plan} plan
+   * @param {{ bytes: number, members: Record<string, [number, string]> }} plan of the struct
    * @param {Record<string, any>} kernels exports of the module
    */
-  constructor(plan, kernels) {
-    this.plan = plan;
+  constructor({ bytes, members }, kernels) {
     this.kernels = kernels;
-    this.worlds = plan.worlds;
+    this.members = members;
     /** @type {Record<string, Numbers>} arrays by member, outputs by name; each allocation replaces them */
     this.arrays = {};
     /** @type {Record<string, Numbers>} */
     this.outputs = {};
     this.places = /** @type {Record<string, { at: number, dtype: string, length: number }>} */ ({});
     this.end = kernels.__heap_base.value;
-    this.struct = this.#take(plan.bytes);
-    this.allocate(plan.arrays, "arrays.");
-    this.allocate(plan.outputs, "outputs.");
-    for (const [name, value] of Object.entries(plan.numbers)) this.set(name, value);
-    for (const name of Object.keys(plan.arrays)) this.set(name, this.address(name));
-    this.set("reset_mask", 0);
-    this.#point("outputs.");
-    for (const [name, { previous }] of Object.entries(plan.outputs)) {
-      if (previous) this.set(previous, this.places[`outputs.${name}`].at);
-    }
+    this.struct = this.#take(bytes);
   }
-
-  // ---- memory ---------------------------------------------------------------------------------------------------------------
 
   /** @param {number} bytes */
   #take(bytes) {
@@ -88,8 +68,8 @@ export class Worlds {
       this.places[place] = { at: this.#take(Math.max(8, length * KINDS[dtype].BYTES_PER_ELEMENT)), dtype, length };
       made.push([place, plan]);
     }
-    this.arrays = this.#room("arrays.");
-    this.outputs = this.#room("outputs.");
+    this.arrays = this.room("arrays.");
+    this.outputs = this.room("outputs.");
     for (const [place, { data, fill }] of made) {
       const numbers = this.at(place), big = numbers instanceof BigInt64Array || numbers instanceof BigUint64Array;
       if (data) bytesOf(numbers).set(decode(data));
@@ -103,8 +83,8 @@ export class Worlds {
     return new KINDS[dtype](this.kernels.memory.buffer, at, length);
   }
 
-  /** @param {string} room */
-  #room(room) {
+  /** Arrays of a room by the rest of their names. @param {string} room @returns {Record<string, Numbers>} */
+  room(room) {
     const names = Object.keys(this.places).filter((place) => place.startsWith(room));
     return Object.fromEntries(names.map((place) => [place.slice(room.length), this.at(place)]));
   }
@@ -114,11 +94,44 @@ export class Worlds {
 
   /** Overwrites a member of the argument struct. @param {string} name @param {number | bigint} value */
   set(name, value) {
-    const [offset, dtype] = this.plan.members[name], view = new DataView(this.kernels.memory.buffer, this.struct);
+    const [offset, dtype] = this.members[name], view = new DataView(this.kernels.memory.buffer, this.struct);
     if (dtype === "float32") view.setFloat32(offset, Number(value), true);
     else if (dtype === "float64") view.setFloat64(offset, Number(value), true);
     else if (dtype === "int32") view.setInt32(offset, Number(value), true);
     else view.setBigInt64(offset, BigInt(value), true); // an address, too
+  }
+
+  /** Runs a kernel for worlds or parts 0 to `count - 1`. @param {string} kernel @param {number} count */
+  launch(kernel, count) { this.kernels[kernel](this.struct, 0, count); }
+}
+
+export class Worlds extends Kernels {
+  /**
+   * @param {Plan} plan
+   * @param {BufferSource} module kernels of the env
+   */
+  static async load(plan, module) {
+    const { instance } = await WebAssembly.instantiate(module, {});
+    return new Worlds(plan, instance.exports);
+  }
+
+  /**
+   * @param {Plan} plan
+   * @param {Record<string, any>} kernels exports of the module
+   */
+  constructor(plan, kernels) {
+    super(plan, kernels);
+    this.plan = plan;
+    this.worlds = plan.worlds;
+    this.allocate(plan.arrays, "arrays.");
+    this.allocate(plan.outputs, "outputs.");
+    for (const [name, value] of Object.entries(plan.numbers)) this.set(name, value);
+    for (const name of Object.keys(plan.arrays)) this.set(name, this.address(name));
+    this.set("reset_mask", 0);
+    this.#point("outputs.");
+    for (const [name, { previous }] of Object.entries(plan.outputs)) {
+      if (previous) this.set(previous, this.places[`outputs.${name}`].at);
+    }
   }
 
   /** Makes steps write the outputs of a room. @param {string} room */
@@ -130,18 +143,16 @@ export class Worlds {
 
   // ---- kernels --------------------------------------------------------------------------------------------------------------
 
-  /** @param {string} kernel */
-  #launch(kernel) { this.kernels[kernel](this.struct, 0, this.worlds); }
-
   /**
    * Starts new episodes.
    * @param {number | bigint | null} seed of all worlds; null keeps their random keys
-   * @param {{ firstWorld?: number, mask?: Uint8Array | null }} [options] mask: 1 for each world to reset, null for all
+   * @param {{ firstWorld?: number, mask?: Uint8Array | null, count?: number }} [options] mask: 1 for each world to reset,
+   * null for all of the first `count`
    */
-  reset(seed, { firstWorld = 0, mask = null } = {}) {
+  reset(seed, { firstWorld = 0, mask = null, count = this.worlds } = {}) {
     const { seed: seeds, world_id: ids, episode, shared_key: key } = this.arrays;
     if (seed !== null) {
-      for (let world = 0; world < this.worlds; ++world) {
+      for (let world = 0; world < count; ++world) {
         if (mask && !mask[world]) continue;
         seeds[world] = BigInt(seed);
         ids[world] = firstWorld + world;
@@ -152,11 +163,11 @@ export class Worlds {
     }
     if (mask) /** @type {Uint8Array} */ (this.arrays.reset_mask).set(mask);
     this.set("reset_mask", mask ? this.address("reset_mask") : 0);
-    this.#launch("gv_reset");
+    this.launch("gv_reset", count);
   }
 
-  /** Steps all worlds with the actions in `arrays.action`, or `arrays.ROLE_action` by role. */
-  step() { this.#launch("gv_step"); }
+  /** Steps the first worlds, by default all, with the actions in `arrays.action`, or `arrays.ROLE_action` by role. */
+  step(count = this.worlds) { this.launch("gv_step", count); }
 
   /**
    * Steps all worlds with random actions, which the kernel draws.
@@ -176,9 +187,9 @@ export class Worlds {
       this.set(`${prefix}action_stride`, this.arrays[`${prefix}action`].byteLength);
     }
     this.#point(room);
-    this.#launch("gv_rollout");
+    this.launch("gv_rollout", this.worlds);
     this.#point("outputs.");
-    const results = this.#room(room);
+    const results = this.room(room);
     for (const [name, array] of Object.entries(this.outputs)) {
       const last = results[name].subarray((steps - 1) * array.length);
       /** @type {any} */ (array).set(last);
@@ -199,7 +210,7 @@ export class Worlds {
     });
     /** @type {Int32Array} */ (this.arrays.copy_source).set(sources);
     this.arrays.shared_key[1] = OWN_KEYS;
-    this.#launch("gv_copy");
+    this.launch("gv_copy", this.worlds);
   }
 
   /**

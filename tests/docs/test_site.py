@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 from PIL import Image
 
+from gpu_vecenv.testing.subject import Subject
 from tests.docs.site import NAV
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -68,6 +69,27 @@ def test_links_lead_to_pages_and_to_the_repository(site):
     config.repo_url = "https://example.org/owner/name"
     assert text(page, "[code](../../adapters/sb3.py)") == "[code](https://example.org/owner/name/blob/HEAD/adapters/sb3.py)"
     assert text(page, "git+https://REPOSITORY") == "git+https://example.org/owner/name"
+
+
+def test_envs_play_behind_their_films_and_titles(site):
+    _, text = site
+    gallery = text("docs/gallery.md", "![Tag](figures/gallery/tag.webp)\n![Catalysis](figures/gallery/catalysis.webp)\n")
+    assert gallery.count("<iframe") == 1 and '<iframe src="../../play/tag.html" loading="lazy" title="tag, played' in gallery
+    assert "play/cartpole.html" in text("envs/cartpole/README.md", "# CartPole\n\ntext\n")
+    assert "iframe" not in text("envs/catalysis/README.md", "# Catalysis\n") + text("docs/pages.md", "# Pages\n")
+
+
+def test_stored_policies_are_small_and_act_for_every_agent_of_an_env():
+    from gpu_vecenv.train.runner.page import PageContent
+    from tools.docs.play_pages import MAX_BYTES, POLICIES
+
+    for path in POLICIES.glob("*.npz"):
+        content = PageContent.read(path)
+        layout = Subject(content.env_id, content.params).layout()
+        assert path.stat().st_size <= MAX_BYTES and layout.spec.kernel.parent.name == path.stem
+        agents = [span["number"] + k for span in content.policies["spans"] for k in range(span["agents"])]
+        assert sorted(agents) == [*range(layout.num_agents)]
+        assert sum(policy["count"] for policy in content.policies["policies"].values()) == len(content.weights)
 
 
 def test_docstrings_lose_what_only_sphinx_reads(hooks):

@@ -11,9 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.plugins import get_plugin_logger
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
+from mkdocs.utils import get_relative_url
 from notebook_page import page  # MkDocs imports a hook with its folder on the path
+from play_pages import WITHOUT, write_pages
 from tabs import with_tabs
 
 OUTSIDE_DOCS = ("*.md", "LICENSE", "CITATION.cff", "benchmarks/*.md", "benchmarks/notes/*.md", "envs/*/README.md",
@@ -80,7 +83,48 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
             return f"[{text}]({target}{heading})"
         return f"[{text}]({repository}/blob/HEAD/{uri}{heading})" if repository else text
 
-    return LINK.sub(lead, with_tabs(markdown))
+    return LINK.sub(lead, with_tabs(with_games(markdown, page)))
+
+
+# ---- pages that play ----------------------------------------------------------------------------------------------
+
+PREVIEW = re.compile(r"^!\[[^\]]*\]\(figures/gallery/(\w+)\.webp\)\n", re.MULTILINE)
+"""A film of the gallery, by the folder of its env."""
+
+command = ""
+
+
+def on_startup(command: str, **_: Any) -> None:  # the parameter has MkDocs' name
+    """Note the command of MkDocs."""
+    globals()["command"] = command
+
+
+def with_games(markdown: str, page: Page) -> str:
+    """Put the page that plays an env behind its film in the gallery, and behind the title of its own page."""
+    env = re.fullmatch(r"envs/(\w+)/README\.md", page.file.src_uri)
+    if page.file.src_uri == "docs/gallery.md":
+        return PREVIEW.sub(lambda film: f"{film[0]}\n{_game(film[1], page)}\n", markdown)
+    if env is None or env[1] in WITHOUT:
+        return markdown
+    title, line, rest = markdown.partition("\n")
+    return f"{title}{line}\n{_game(env[1], page)}\n{rest}"
+
+
+def _game(name: str, page: Page) -> str:
+    if name in WITHOUT:
+        return ""
+    address = get_relative_url(f"play/{name}.html", page.file.url)
+    frame = f'<iframe src="{address}" loading="lazy" title="{name}, played in the browser"></iframe>'
+    return f'<details class="play"{" open" * (name == "tag")}><summary>Play it here</summary>{frame}</details>\n'
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    """Write the pages that play. They take a minute, so ``mkdocs serve`` has none."""
+    if command == "serve":
+        get_plugin_logger("games").info("pages that play are written by mkdocs build alone")
+        return
+    for _ in write_pages(Path(config.site_dir) / "play"):
+        pass
 
 
 def on_page_content(html: str, **_: Any) -> str:

@@ -26,7 +26,12 @@ if TYPE_CHECKING:
 
 
 class Players:
-    """An actor for every row of an env, and the results of a piece of their episodes."""
+    """An actor for every row of an env, and the results of a piece of their episodes.
+
+    Attributes:
+        acting: what acts for each policy, by name.
+        rows: rows of each policy, by name.
+    """
 
     def __init__(
         self,
@@ -54,7 +59,8 @@ class Players:
         rows = rows_of_policies(env, rollout, policy_map)
         fixed = fixed_policies(env, rows, functions)
         policies = {**policies, **fixed}
-        acting = {name: ({**actors, **fixed} if actors else policies)[name] for name in rows}
+        self.acting = acting = {name: ({**actors, **fixed} if actors else policies)[name] for name in rows}
+        self.rows = rows
         for name, rows_of_policy in rows.items():
             rows_of_policy.keep_states(policies[name].state_shape)
         self.collector = Collector(env, rollout, acting, rows, whole_rollout(env, rollout, acting, rows))

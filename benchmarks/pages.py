@@ -1,0 +1,73 @@
+"""Measures pages in headless Chromium without a GPU.
+
+    python benchmarks/pages.py [--out benchmarks/results/pages.json]
+
+Tag with 5 taggers and 100 runners, and a wall of 1,000 CartPoles, at 1280 and 390 pixels, from the files of docs/policies. A page
+counts frames and the time of its scripts itself; Chromium counts the time that scripts take of the processor, which other
+programs hardly change.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from tests.web.browser import Browser
+from tools.docs.play_pages import envs, write_page
+
+CASES = {"Tag, 5 + 100": ("tag", ""), "1,000 CartPoles": ("cartpole", "#wall")}
+WIDTHS = (1280, 390)
+SECONDS = 10
+
+
+def measured(url: str, width: int) -> dict[str, object]:
+    """Return what a page took in some seconds."""
+    browser = Browser(url, width, 900, touch=width < 600)
+    try:
+        ready = browser.wait_for("document.body && document.body.dataset.ready", 60)
+        browser.wait_for("document.getElementById('record').textContent", 60)
+        paint = browser.value("performance.getEntriesByType('paint')[0].startTime")
+        browser.call("Performance.enable", timeDomain="threadTicks")
+        browser.value("globalThis.counted = 0, (function count() { ++counted; requestAnimationFrame(count); })()")
+        before, start = _script_seconds(browser), time.perf_counter()
+        time.sleep(SECONDS)
+        frames, after = browser.value("counted"), _script_seconds(browser)
+        return {
+            "first_paint_ms": round(paint), "playing_ms": int(ready),
+            "frames_a_second": round(frames / (time.perf_counter() - start), 1),
+            "script_cpu_ms_a_frame": round(1000 * (after - before) / frames, 2),
+            "page": browser.value("document.getElementById('speed').textContent"),
+        }  # fmt: skip
+    finally:
+        browser.close()
+
+
+def _script_seconds(browser: Browser) -> float:
+    metrics = browser.call("Performance.getMetrics")["metrics"]
+    return next(float(each["value"]) for each in metrics if each["name"] == "ScriptDuration")
+
+
+def main() -> None:
+    """Measure all cases, and print or write them."""
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        for case, (name, mark) in CASES.items():
+            write_page(name, envs()[name], Path(folder))
+            url = (Path(folder) / f"{name}.html").as_uri() + mark
+            rows += [{"case": case, "width": width, **measured(url, width)} for width in WIDTHS]
+    machine = {"machine": platform.machine(), "cores": os.cpu_count(), "load": round(os.getloadavg()[0], 1)}
+    text = json.dumps({**machine, "rows": rows}, indent=1)
+    if sys.argv[1:2] == ["--out"]:
+        Path(sys.argv[2]).write_text(text + "\n")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()

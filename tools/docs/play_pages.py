@@ -1,0 +1,93 @@
+"""Pages of the site that play: those of ``gpu-vecenv page`` for the shipped envs, which the site's build writes.
+
+    python tools/docs/play_pages.py tag runs/tag   # stores the policies of a run for the page of an env
+    python tools/docs/play_pages.py FOLDER         # writes all pages to a folder
+
+Envs have the names of their folders. Policies are stored in docs/policies, at most 100 KB each. Agents of an env without a file
+act at random.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+from gpu_vecenv.registration import IDS
+from gpu_vecenv.train.config import TrainConfig
+from gpu_vecenv.train.errors import ConfigError
+from gpu_vecenv.train.runner.evaluation import game_of
+from gpu_vecenv.train.runner.page import PageContent, PageOptions, content_of, everyone_random, write_content
+
+ROOT = Path(__file__).resolve().parents[2]
+POLICIES = ROOT / "docs" / "policies"
+MAX_BYTES = 100_000
+
+WITHOUT = ("catalysis",)
+"""Envs whose pictures are not data, so that no page can draw them."""
+
+OPTIONS = {
+    "tag": PageOptions(role="runner", worlds=9),
+    "simple_tag": PageOptions(role="agent", rate=8),
+    "cartpole": PageOptions(rate=30),
+    "pendulum": PageOptions(rate=20),
+    "mountain_car": PageOptions(rate=30),
+    "mountain_car_continuous": PageOptions(rate=30),
+    "grid_tag": PageOptions(role="runner", rate=6),
+    "foraging": PageOptions(rate=4),
+    "rice": PageOptions(rate=2, worlds=4),
+    "covid": PageOptions(rate=4, worlds=4),
+}
+"""Options of pages by folder."""
+
+
+def envs() -> dict[str, str]:
+    """Return the ids of the envs that have a page, by folder."""
+    from gpu_vecenv.testing.subject import Subject
+
+    folders = {Subject(env_id).layout().spec.kernel.parent.name: env_id for env_id in IDS}
+    return {name: env_id for name, env_id in folders.items() if name not in WITHOUT}
+
+
+def write_page(name: str, env_id: str, folder: Path) -> int:
+    """Write the page of an env, and return its bytes."""
+    stored = POLICIES / f"{name}.npz"
+    if stored.is_file():
+        content = PageContent.read(stored)
+    else:
+        config = TrainConfig(env_id, device="cpu", policy_map=everyone_random(TrainConfig(env_id, device="cpu")))
+        content = content_of(game_of(config, None, None, {}))
+    return write_content(content, folder / f"{name}.html", OPTIONS.get(name, PageOptions())).num_bytes
+
+
+def write_pages(folder: Path) -> Iterator[str]:
+    """Write the pages of all envs, and yield their names."""
+    folder.mkdir(parents=True, exist_ok=True)
+    names = envs()
+    with ProcessPoolExecutor(2) as processes:
+        for name, _ in zip(names, processes.map(write_page, names, names.values(), [folder] * len(names)), strict=True):
+            yield name
+
+
+def store(name: str, run: str) -> Path:
+    """Store the policies of a run for the page of an env.
+
+    Raises:
+        ConfigError: the file would be too large.
+    """
+    path = POLICIES / f"{name}.npz"
+    path.parent.mkdir(exist_ok=True)
+    content_of(game_of(run, None, None, {"device": "cpu"})).write(path)
+    if (size := path.stat().st_size) > MAX_BYTES:
+        path.unlink()
+        raise ConfigError(f"{name}: expected policies of at most {MAX_BYTES:,} bytes, got {size:,}")
+    return path
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 3:
+        print(store(*sys.argv[1:]))
+    else:
+        for page in write_pages(Path(sys.argv[1])):
+            print(page, flush=True)
