@@ -24,6 +24,7 @@ from gpu_vecenv.train.run_folder.best import BestReturn
 from gpu_vecenv.train.run_folder.checkpoint import load_checkpoint, saved_config
 from gpu_vecenv.train.run_folder.checkpoint_file import require_content, save_checkpoint
 from gpu_vecenv.train.run_folder.folder import lock_run_folder, require_no_run
+from gpu_vecenv.train.run_folder.live_file import remove_address, write_address
 from gpu_vecenv.train.run_folder.logger import Logger
 from gpu_vecenv.train.run_folder.metrics import METRICS_FILE
 from gpu_vecenv.train.run_folder.run_files import RunFiles
@@ -37,6 +38,7 @@ from gpu_vecenv.train.runner.effects import require_effects, require_parts, requ
 from gpu_vecenv.train.runner.executor import GraphExecutor, make_executor
 from gpu_vecenv.train.runner.interrupt import StopRequest
 from gpu_vecenv.train.runner.iteration import IN_FLIGHT, WISHES
+from gpu_vecenv.train.runner.live import LiveView
 from gpu_vecenv.train.runner.memory import memory_in_errors, require_rollout_room
 from gpu_vecenv.train.runner.nonfinite_world import with_world
 from gpu_vecenv.train.runner.opponents import functions_again, with_opponents
@@ -74,6 +76,7 @@ class Trainer:
         sinks: Sequence[Sink] = (),
         shares_gpu: bool = False,
         processes: Processes | None = None,
+        live: int | None = None,
         resumed: Resumed | None = None,
         **code: Unpack[UsersCode],
     ):
@@ -88,11 +91,15 @@ class Trainer:
                 Results do not depend on it.
             processes: processes of the run, see ``joined()``. Each of them makes a trainer with the same options, and the same
                 calls. The first one alone prints, evaluates, writes files and gives metrics to sinks. None: this one alone.
+            live: port of this machine at which a page shows worlds of the run, 0 for a free one; ``live_address`` has the
+                address. The page of several processes shows worlds of the first one. None: no page.
             resumed: checkpoint to resume from, passed by ``resume()``; None starts a new run.
             **code: networks, opponents and a function for rewards, by the names of ``UsersCode``.
 
         Raises:
             CallbackError: ``callbacks`` or ``sinks`` is no list or tuple, or an entry has the wrong type.
+            MissingExtraError, CompileError: kernels for the page cannot be compiled, or packages of its server are missing.
+            ParameterError: the port of the page is taken or not allowed.
             ConfigError, PolicyMapError: options do not fit the env, or the package that ``wandb`` needs is missing.
             CheckpointError: a file of ``load_policies`` is unusable, or ``resumed`` does not fit the options.
             RunExistsError, RunLockedError: ``config.out`` holds a run, which ``resume()`` continues, or is locked.
@@ -134,6 +141,8 @@ class Trainer:
             self._files = None if self._folder is None else RunFiles(self._folder, self.config)
             if self._folder is not None and self.found_sizes is not None:
                 self.found_sizes.save(self._folder.path)
+            if live is not None and self._is_first:
+                self._show(live)
 
     @classmethod
     def resume(
@@ -145,6 +154,7 @@ class Trainer:
         sinks: Sequence[Sink] = (),
         shares_gpu: bool = False,
         processes: Processes | None = None,
+        live: int | None = None,
         **changes: Any,
     ) -> Trainer:
         """Resume from a checkpoint; on the same kind of device the run ends as it would have without the interruption.
@@ -158,6 +168,7 @@ class Trainer:
             shares_gpu: see ``Trainer``.
             processes: see ``Trainer``. All of them read the checkpoint. With as many as before, the run ends as it would have;
                 with another number, worlds begin new episodes, and a line says what else differs.
+            live: see ``Trainer``.
             **changes: options to change, such as ``total_steps`` or ``out``; and what of ``UsersCode`` no checkpoint holds: the
                 ``networks`` of the run, the functions among its ``opponents``, and its function for rewards, ``reward``.
 
@@ -175,7 +186,21 @@ class Trainer:
             code["reward"] = changes.pop("reward")
         with resumed_run(path, changes, processes) as resumed:
             options: dict[str, Any] = {"callbacks": callbacks, "sinks": sinks, "shares_gpu": shares_gpu, "processes": processes}
-            return cls(resumed.config, quiet, **options, **code, resumed=resumed)
+            return cls(resumed.config, quiet, **options, **code, live=live, resumed=resumed)
+
+    def _show(self, port: int) -> None:
+        """Serve a page that shows worlds of the run, until ``close()``."""
+        live = LiveView(self.config.env_id, self.env, self.parts, port, self.config.out)
+        self._resources.callback(live.close)
+        self.pipeline.live, self._sinks = live, (*self._sinks, live.curves)
+        if self._folder is not None:
+            write_address(self._folder.path, live.server.address)
+            self._resources.callback(remove_address, self._folder.path, live.server.address)
+
+    @property
+    def live_address(self) -> str | None:
+        """Address of the page that shows worlds of the run, on this machine; None without one."""
+        return None if self.pipeline.live is None else self.pipeline.live.server.address
 
     def _with_sizes(
         self, config: TrainConfig, networks: Mapping[str, nn.Module] | None, shares_gpu: bool
@@ -318,6 +343,8 @@ class Trainer:
             say(_run_text(self.config, self.parts))
             for line in _preset_lines(self.config, self.parts) if self.iteration == 0 else ():
                 say(line)
+            if self.live_address is not None:
+                say(f"live: {self.live_address}")
         if self._folder is not None:
             self._folder.check()
         limit = LaunchLimit(saves, self.config.checkpoint_interval, self.config.evaluation_interval)

@@ -1,0 +1,217 @@
+"""The live view of a run: it records rollouts of the worlds that a page waits for, and gives them to the page's server.
+
+A page gets the state before a rollout, its actions, and the state after it. It makes the steps itself, by the same kernels, and
+compares its last state with the one sent.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from gpu_vecenv.backend.wasm import wasm_module
+from gpu_vecenv.spec.params import Params
+from gpu_vecenv.train.runner.live_copies import HostCopy, WorldCopies, copy_to_host
+from gpu_vecenv.train.runner.live_curves import LiveCurves
+from gpu_vecenv.train.runner.live_decisions import Followed, Programs
+from gpu_vecenv.train.runner.run_state import RunState
+from gpu_vecenv.vector.outputs.views import View
+from gpu_vecenv.web.live import LiveServer, Wish
+from gpu_vecenv.web.shown import plan_of_worlds
+
+if TYPE_CHECKING:
+    from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
+
+STEPS = 64
+"""Steps of a recording, at least: short rollouts are recorded one after the other."""
+
+SHARE = 0.002
+"""Largest share of the run's time that recordings take."""
+
+BYTES_PER_S = 5e9
+"""Speed of copies to the host at which their time is counted; buses of GPUs are faster."""
+
+
+@dataclass
+class Pool:
+    """The reset pool of a run at some time."""
+
+    number: int
+    """Counts the pools of the run from 1 on; 0 stands for none, before the first one."""
+    fields: dict[str, Any]
+    """``ResetPool.arrays``, which no one changes."""
+    copy: HostCopy | None = None
+
+
+@dataclass
+class Rollout:
+    """Copies of one rollout."""
+
+    iteration: int
+    start: HostCopy
+    weights: HostCopy | None
+    actions: HostCopy | None = None
+    end: HostCopy | None = None
+    inputs: HostCopy | None = None
+
+    @property
+    def copies(self) -> list[HostCopy]:
+        """The copies that there are."""
+        return [each for each in (self.start, self.weights, self.actions, self.end, self.inputs) if each is not None]
+
+
+@dataclass
+class Recording:
+    """Consecutive rollouts of the worlds of a wish, for the page that waits for them."""
+
+    wish: Wish
+    plan: int
+    """Counts the parameters of the run from 1 on."""
+    params: Params
+    pool: Pool
+    worlds: WorldCopies
+    followed: Followed | None
+    rollouts: list[Rollout] = field(default_factory=list)
+    complete: bool = False
+
+
+class LiveView:
+    """Records rollouts for a page, in calls before and after the launch of an iteration and at its end.
+
+    Attributes:
+        curves: sink of the run's metrics.
+        server: server of the page.
+    """
+
+    def __init__(self, env_id: str, env: GpuVectorEnv, parts: RunState, port: int, out: str | None) -> None:
+        """Compile the kernels for pages and start the server.
+
+        Args:
+            env_id: id of the env.
+            env: env of the run, or of this process of several.
+            parts: state of the run.
+            port: port of this machine; 0 takes a free one.
+            out: folder of the run; None without one.
+
+        Raises:
+            MissingExtraError: packages of the extra "web" are missing.
+            CompileError: the kernels do not compile.
+            ParameterError: the port is taken or not allowed.
+        """
+        self._view: View = env.worlds.view
+        self._env, self._parts, self._programs = env, parts, Programs(parts.policies)
+        self._on_gpu = torch.device(env.device).type == "cuda"
+        self._params, self._plan, self._pool = self._view.layout.params, 1, Pool(0, env.worlds.pool.arrays)
+        self._recording: Recording | None = None
+        self._next, self._seconds = 0.0, 0.0
+        self.curves = LiveCurves()
+        roles = [{"name": name, "count": count} for name, count in self._view.layout.role_counts.items()]
+        about = {"env": env_id, "out": out, "num_worlds": env.num_worlds, "num_agents": env.num_agents, "roles": roles}
+        self.server = LiveServer(about, wasm_module(self._view.layout.spec), self.curves.after, port)
+
+    def close(self) -> None:
+        """End the server."""
+        self.server.close()
+
+    # ---- calls of a launch ----------------------------------------------------------------------------------------------------
+
+    def before(self, number: int) -> None:
+        """Begin to record an iteration that is launched next, if a page waits.
+
+        Args:
+            number: number of the iteration in the run, from 0.
+        """
+        if self._recording is None and self.server.wish is None:
+            return
+        start = time.perf_counter()
+        if self._recording is None and start >= self._next:
+            self._begin(self.server.wish)
+        recording = self._recording
+        if recording is not None and not recording.complete:
+            if self._view.layout.params is not recording.params or self._env.worlds.pool.arrays is not recording.pool.fields:
+                recording.complete = True  # its rollouts so far have one plan and one pool
+            else:
+                weights = None if recording.followed is None else recording.followed.before()
+                recording.rollouts.append(Rollout(number + 1, recording.worlds.before(), weights))
+        self._seconds += time.perf_counter() - start
+
+    def after(self) -> None:
+        """Record what the iteration that was launched last has done."""
+        recording = self._recording
+        if recording is None or recording.complete:
+            return
+        start = time.perf_counter()
+        rollout = recording.rollouts[-1]
+        rollout.actions, rollout.end = recording.worlds.after()
+        rollout.inputs = None if recording.followed is None else recording.followed.after()
+        recording.complete = len(recording.rollouts) * self._parts.num_steps >= STEPS
+        self._seconds += time.perf_counter() - start
+
+    def finished(self, number: int) -> None:
+        """Give the page a recording whose last iteration is done.
+
+        Args:
+            number: number of the iteration that the device has done, from 0.
+        """
+        recording = self._recording
+        if recording is None or not recording.complete or recording.rollouts[-1].iteration > number + 1:
+            return
+        start, self._recording = time.perf_counter(), None
+        self.server.give(recording.wish, lambda plan, pool: self._message(recording, plan, pool))
+        seconds = self._seconds + time.perf_counter() - start
+        if self._on_gpu:
+            seconds += sum(copy.block.numel() for rollout in recording.rollouts for copy in rollout.copies) / BYTES_PER_S
+        self._next, self._seconds = start + seconds / SHARE, 0.0
+
+    def _begin(self, wish: Wish | None) -> None:
+        if wish is None:
+            return
+        layout, env = self._view.layout, self._env
+        if layout.params is not self._params:
+            self._params, self._plan = layout.params, self._plan + 1
+        if env.worlds.pool.arrays is not self._pool.fields:
+            self._pool = Pool(self._pool.number + 1, env.worlds.pool.arrays)
+        if self._pool.fields and self._pool.copy is None:
+            device = torch.device(env.device)
+            self._pool.copy = copy_to_host({k: torch.as_tensor(x, device=device) for k, x in self._pool.fields.items()})
+        followed = None
+        if wish.agent is not None:
+            followed = Followed(self._parts.rows, self._parts.policies, *wish.agent)
+            if followed.policy not in self._programs:
+                followed = None
+        worlds = WorldCopies(env, self._parts.rollout, wish.worlds)
+        self._recording = Recording(wish, self._plan, self._params, self._pool, worlds, followed)
+
+    # ---- in a thread of the server --------------------------------------------------------------------------------------------
+
+    def _message(self, recording: Recording, plan: int, pool: int) -> bytes:
+        """Return a recording for a page: the length of a JSON text, the text, and the arrays whose bytes it lists.
+
+        Args:
+            recording: the recording.
+            plan: number of the plan that the page has.
+            pool: number of the pool that the page has.
+        """
+        parts: list[bytes] = []
+        head: dict[str, Any] = {"plan": recording.plan, "pool": recording.pool.number, "rollouts": []}
+        if plan != recording.plan:
+            head["newPlan"] = plan_of_worlds(self._view, recording.params, recording.wish.worlds)
+        if pool != recording.pool.number:
+            head["newPool"] = list(recording.pool.fields)
+            if recording.pool.copy is not None:
+                parts += [x.numpy().tobytes() for x in recording.pool.copy.tensors().values()]
+        for rollout in recording.rollouts:
+            assert rollout.actions is not None and rollout.end is not None  # the recording is complete
+            of_rollout: dict[str, Any] = {"iteration": rollout.iteration, "steps": self._parts.num_steps}
+            parts += [rollout.start.tobytes(), rollout.actions.tobytes(), rollout.end.tobytes()]
+            if recording.followed is not None and rollout.weights is not None and rollout.inputs is not None:
+                kind, numbers = self._programs.distributions(recording.followed, rollout.weights, rollout.inputs)
+                of_rollout["decisions"] = {"policy": recording.followed.policy, "kind": kind}
+                parts.append(numbers.float().contiguous().numpy().tobytes())
+            head["rollouts"].append(of_rollout)
+        text = json.dumps({**head, "bytes": [len(part) for part in parts]}).encode()
+        return b"".join((len(text).to_bytes(4, "little"), text, *parts))
