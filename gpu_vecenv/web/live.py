@@ -21,7 +21,7 @@ HERE = Path(__file__).parent
 FILES = {
     "": ("live.html", "text/html"),
     "live.css": ("live.css", "text/css"),
-    **{name: (name, "text/javascript") for name in ("live.js", "live_panels.js", "worlds.js", "scene.js")},
+    **{name: (name, "text/javascript") for name in ("live.js", "live_panels.js", "live_replay.js", "worlds.js", "scene.js")},
 }
 """Files of the page by their path, and their types."""
 

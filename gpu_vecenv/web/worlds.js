@@ -155,6 +155,16 @@ export class Worlds {
     this.#launch("gv_reset");
   }
 
+  /**
+   * Overwrites arrays, among them the state, and observes the new state. Each world reads its own random key from now on.
+   * @param {Record<string, Uint8Array>} arrays bytes by member
+   */
+  setState(arrays) {
+    for (const [name, bytes] of Object.entries(arrays)) bytesOf(this.arrays[name]).set(bytes);
+    this.arrays.shared_key[1] = OWN_KEYS;
+    this.#launch("gv_observe");
+  }
+
   /** Steps all worlds with the actions in `arrays.action`, or `arrays.ROLE_action` by role. */
   step() { this.#launch("gv_step"); }
 

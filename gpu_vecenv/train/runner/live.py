@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from gpu_vecenv.backend.wasm import wasm_module
+from gpu_vecenv.render.style import THEMES
+from gpu_vecenv.spec.layout import Layout
 from gpu_vecenv.spec.params import Params
 from gpu_vecenv.train.runner.live_copies import HostCopy, WorldCopies, copy_to_host
 from gpu_vecenv.train.runner.live_curves import LiveCurves
@@ -32,6 +34,9 @@ STEPS = 64
 SHARE = 0.002
 """Largest share of the run's time that recordings take."""
 
+THEMES_JSON = {name: palette._asdict() for name, palette in THEMES.items()}
+"""Colours of pictures by theme."""
+
 BYTES_PER_S = 5e9
 """Speed of copies to the host at which their time is counted; buses of GPUs are faster."""
 
@@ -41,7 +46,7 @@ class Pool:
     """The reset pool of a run at some time."""
 
     number: int
-    """Counts the pools of the run from 1 on; 0 stands for none, before the first one."""
+    """Counts the pools of the run from 1 on; the first one may be empty."""
     fields: dict[str, Any]
     """``ResetPool.arrays``, which no one changes."""
     copy: HostCopy | None = None
@@ -105,12 +110,11 @@ class LiveView:
         self._view: View = env.worlds.view
         self._env, self._parts, self._programs = env, parts, Programs(parts.policies)
         self._on_gpu = torch.device(env.device).type == "cuda"
-        self._params, self._plan, self._pool = self._view.layout.params, 1, Pool(0, env.worlds.pool.arrays)
+        self._params, self._plan, self._pool = self._view.layout.params, 1, Pool(1, env.worlds.pool.arrays)
         self._recording: Recording | None = None
         self._next, self._seconds = 0.0, 0.0
         self.curves = LiveCurves()
-        roles = [{"name": name, "count": count} for name, count in self._view.layout.role_counts.items()]
-        about = {"env": env_id, "out": out, "num_worlds": env.num_worlds, "num_agents": env.num_agents, "roles": roles}
+        about = {"env": env_id, "out": out, "num_worlds": env.num_worlds, **_agents_of(self._view.layout), "themes": THEMES_JSON}
         self.server = LiveServer(about, wasm_module(self._view.layout.spec), self.curves.after, port)
 
     def close(self) -> None:
@@ -127,8 +131,8 @@ class LiveView:
         """
         if self._recording is None and self.server.wish is None:
             return
-        start = time.perf_counter()
-        if self._recording is None and start >= self._next:
+        start = time.thread_time()
+        if self._recording is None and time.monotonic() >= self._next:
             self._begin(self.server.wish)
         recording = self._recording
         if recording is not None and not recording.complete:
@@ -137,19 +141,19 @@ class LiveView:
             else:
                 weights = None if recording.followed is None else recording.followed.before()
                 recording.rollouts.append(Rollout(number + 1, recording.worlds.before(), weights))
-        self._seconds += time.perf_counter() - start
+        self._seconds += time.thread_time() - start
 
     def after(self) -> None:
         """Record what the iteration that was launched last has done."""
         recording = self._recording
         if recording is None or recording.complete:
             return
-        start = time.perf_counter()
+        start = time.thread_time()
         rollout = recording.rollouts[-1]
         rollout.actions, rollout.end = recording.worlds.after()
         rollout.inputs = None if recording.followed is None else recording.followed.after()
         recording.complete = len(recording.rollouts) * self._parts.num_steps >= STEPS
-        self._seconds += time.perf_counter() - start
+        self._seconds += time.thread_time() - start
 
     def finished(self, number: int) -> None:
         """Give the page a recording whose last iteration is done.
@@ -160,12 +164,12 @@ class LiveView:
         recording = self._recording
         if recording is None or not recording.complete or recording.rollouts[-1].iteration > number + 1:
             return
-        start, self._recording = time.perf_counter(), None
+        start, self._recording = time.thread_time(), None
         self.server.give(recording.wish, lambda plan, pool: self._message(recording, plan, pool))
-        seconds = self._seconds + time.perf_counter() - start
+        seconds = self._seconds + time.thread_time() - start  # of this thread alone: waits for a processor are no work
         if self._on_gpu:
             seconds += sum(copy.block.numel() for rollout in recording.rollouts for copy in rollout.copies) / BYTES_PER_S
-        self._next, self._seconds = start + seconds / SHARE, 0.0
+        self._next, self._seconds = time.monotonic() + seconds / SHARE, 0.0
 
     def _begin(self, wish: Wish | None) -> None:
         if wish is None:
@@ -215,3 +219,13 @@ class LiveView:
             head["rollouts"].append(of_rollout)
         text = json.dumps({**head, "bytes": [len(part) for part in parts]}).encode()
         return b"".join((len(text).to_bytes(4, "little"), text, *parts))
+
+
+def _agents_of(layout: Layout) -> dict[str, Any]:
+    """Return the agents of a world and their actions, for a page."""
+    groups = {group.role: group for group in layout.groups}
+    roles = []
+    for name, count in layout.role_counts.items():
+        group = groups.get(name) or groups[""]
+        roles.append({"name": name, "count": count, "choices": group.choices, "entries": group.num_entries})
+    return {"num_agents": layout.num_agents, "by_role": layout.by_role, "roles": roles}

@@ -53,7 +53,7 @@ class Programs:
             program = self._programs[followed.policy]
             program.policy.load_state_dict(weights.tensors())
             results = _run(program, inputs.tensors(), followed.agents)
-        outputs = dict(zip(program.output_names, results, strict=True))
+        outputs = dict(zip(program.output_names, results, strict=False))  # the last name may be that of a new state
 
         def of_agent(name: str) -> Tensor:
             return outputs[name] if outputs[name].dim() == 2 else outputs[name][:, followed.row]
