@@ -2,7 +2,7 @@
 // The live page of a run: it asks the trainer for rollouts of chosen worlds, makes them again, and draws each step.
 import { Curves, showDecision } from "./live_panels.js";
 import { Replay, recordingOf } from "./live_replay.js";
-import { Pictures } from "./scene.js";
+import { Pictures, Scene } from "./scene.js";
 
 /** @typedef {{ name: string, count: number, choices: number[], entries: number }} Role */
 /** @typedef {{ env: string, out: string | null, num_worlds: number, num_agents: number, by_role: boolean, roles: Role[],
@@ -82,7 +82,8 @@ class Shown {
       return { figure, canvas, caption, pictures };
     });
     $("views").replaceChildren(...this.views.map(({ figure }) => figure));
-    $("views").style.setProperty("--least", this.views.length > 9 ? "160px" : this.views.length > 1 ? "280px" : "100%");
+    $("views").className = this.views.length === 1 ? "one" : this.views.length > 9 ? "many" : "";
+    $("legend").replaceChildren(...(this.views.length > 1 ? plan.pictures[0]?.legend ?? [] : []).map(glyph(palette)));
     if (!plan.pictures.length) $("pictures").textContent = "This env has no pictures as data. Its worlds are stepped and compared.";
   }
 
@@ -126,7 +127,7 @@ class Shown {
     const taken = actions.slice(row * role.entries, (row + 1) * role.entries);
     const reward = Number((outputs.agent_reward ?? outputs.reward)[place]), left = outputs.agent_alive && !outputs.agent_alive[place];
     const who = `${role.name} ${number} of world ${this.agent[0]}`;
-    const by = decisions ? `${decisions.kind} of policy ${decisions.policy}` : "acts without a network, or is followed from the next rollout on";
+    const by = decisions ? `${decisions.kind} of policy ${decisions.policy}` : "the policy gives no probabilities";
     $("decision").textContent = `${who}: ${left ? "out of the game" : `reward ${reward.toPrecision(3)}`}; ${by}`;
     const step = this.replay.playing ? this.replay.t - 1 : steps - 1;
     if (decisions) showDecision($("probabilities"), decisions, step, steps, role.choices, taken);
@@ -161,6 +162,17 @@ class Shown {
     });
   }
 }
+
+/** Makes an entry of the legend. @param {import("./scene.js").Palette} palette */
+const glyph = (palette) => (/** @type {[string, any]} */ [word, shapes]) => {
+  const entry = document.createElement("li"), canvas = document.createElement("canvas"), scene = new Scene(shapes, {}, palette);
+  const scale = Math.min(2, devicePixelRatio), context = canvas.getContext("2d");
+  [canvas.width, canvas.height] = [scene.width * scale, scene.height * scale];
+  canvas.style.width = `${scene.width}px`;
+  if (context) scene.draw(context, { x: 0, y: 0, scale }, scene.memory(), 0);
+  entry.append(canvas, word);
+  return entry;
+};
 
 /** @param {string} text */
 function span(text) {
@@ -205,7 +217,7 @@ function follow(agent) {
   $("agentWorld").value = String(agent[0]);
   shown.waiting = null;
   const { rollouts, playing } = shown.replay;
-  for (const rollout of [...rollouts, ...(playing ? [playing] : [])]) rollout.decisions = null; // they are of the agent before
+  for (const rollout of [...rollouts, ...(playing ? [playing] : [])]) rollout.decisions = null; // those of another agent
 }
 
 function followChosen() {

@@ -28,10 +28,10 @@ from gpu_vecenv.web.shown import plan_of_worlds
 if TYPE_CHECKING:
     from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
 
-STEPS = 64
+STEPS = 32
 """Steps of a recording, at least: short rollouts are recorded one after the other."""
 
-SHARE = 0.002
+SHARE = 0.003
 """Largest share of the run's time that recordings take."""
 
 THEMES_JSON = {name: palette._asdict() for name, palette in THEMES.items()}
