@@ -22,14 +22,15 @@ def plan_of_worlds(view: View, params: Params, worlds: Sequence[int]) -> Json:
         worlds: numbers of the worlds, which become worlds 0, 1, ... of the plan.
 
     Returns:
-        See ``make_plan()``; and ``pictures``, see ``Pictures.json``: one for each world if parameters were given by world, one for
-        all worlds otherwise, and none if the env's pictures are not data.
+        See ``make_plan()``; and ``pictures``, see ``Pictures.json``: one for each world if parameters were given by world, one
+        for all worlds otherwise, and none if the env's pictures are not data.
     """
-    spec, per_world = view.layout.spec, {name for name in view.layout.per_world}
+    spec, per_world = view.layout.spec, view.layout.per_world
     few = {name: values[list(worlds)] if name in per_world else values for name, values in params.items()}
     plan = make_plan(View(Layout(spec, few), len(worlds), view.by_agent))
     folder = spec.kernel.parent
     renderer = find_renderer(folder) if has_renderer(folder) else None
     kinds = range(len(worlds)) if per_world else range(1)
-    data = renderer is not None and issubclass(renderer, SceneRenderer)
-    return plan | {"pictures": [renderer(world_params(spec, few, world)).describe() for world in kinds] if data else []}
+    if renderer is None or not issubclass(renderer, SceneRenderer):
+        return plan | {"pictures": []}
+    return plan | {"pictures": [renderer(world_params(spec, few, world)).describe() for world in kinds]}

@@ -85,7 +85,7 @@ class WorldCopies:
             self._actions.append((slabs.action, on_device(numbers)))
 
     def before(self) -> HostCopy:
-        """Queue copies of all that a rollout depends on but for its actions: state fields in their order, and what follows them."""
+        """Queue copies of what a rollout depends on beside its actions: state fields in their order, and what follows them."""
         return copy_to_host(self._state() | self._others)
 
     def after(self) -> tuple[HostCopy, HostCopy]:

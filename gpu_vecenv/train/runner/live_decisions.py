@@ -69,10 +69,10 @@ class Programs:
 
 def _run(program: Program, inputs: dict[str, Tensor], agents: Tensor) -> tuple[Tensor, ...]:
     """Return the outputs of a program in each step, without the states of a policy that has one."""
-    mask, obs = inputs.get("mask"), {name: inputs[name] for name in ("shared", "own") if name in inputs}
-    observed: Observation = obs or inputs["obs"]
+    mask, by_world = inputs.get("mask"), {name: inputs[name] for name in ("shared", "own") if name in inputs}
+    observed: Observation = by_world if by_world else inputs["obs"]
     if "state" not in inputs:
-        steps = len(obs["own"] if obs else inputs["obs"])
+        steps = len(inputs["own"] if by_world else inputs["obs"])
         return program.results(observed, mask, agents.expand(steps, *agents.shape[1:]), None)
     state, ends, outputs = inputs["state"], inputs["ends"], []
     for t in range(len(ends)):

@@ -128,6 +128,8 @@ class Trainer:
                     self._resources.callback(resumed.folder.close)
                 self._functions = functions_again(resumed, opponents)
             self._build(config, networks, shares_gpu, is_new=resumed is None)
+            if live is not None and self._is_first:
+                self._show(live)
             if resumed is not None:
                 self._load(resumed)
                 self._folder = resumed.folder
@@ -141,8 +143,9 @@ class Trainer:
             self._files = None if self._folder is None else RunFiles(self._folder, self.config)
             if self._folder is not None and self.found_sizes is not None:
                 self.found_sizes.save(self._folder.path)
-            if live is not None and self._is_first:
-                self._show(live)
+            if self._folder is not None and self.live_address is not None:
+                write_address(self._folder.path, self.live_address)
+                self._resources.callback(remove_address, self._folder.path, self.live_address)
 
     @classmethod
     def resume(
@@ -193,9 +196,6 @@ class Trainer:
         live = LiveView(self.config.env_id, self.env, self.parts, port, self.config.out)
         self._resources.callback(live.close)
         self.pipeline.live, self._sinks = live, (*self._sinks, live.curves)
-        if self._folder is not None:
-            write_address(self._folder.path, live.server.address)
-            self._resources.callback(remove_address, self._folder.path, live.server.address)
 
     @property
     def live_address(self) -> str | None:
