@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import torch
@@ -59,7 +59,7 @@ class Programs:
             return outputs[name] if outputs[name].dim() == 2 else outputs[name][:, followed.row]
 
         if "logits" in outputs:
-            return "probabilities", of_agent("logits").exp()
+            return "probabilities", _probabilities(of_agent("logits"), program.policy.group.choices)
         if "q_values" in outputs:
             return "values", of_agent("q_values")
         if "std" in outputs:
@@ -67,9 +67,20 @@ class Programs:
         return "number", of_agent("action")
 
 
+def _probabilities(logits: Tensor, choices: Sequence[int]) -> Tensor:
+    """Return probabilities. An entry without an allowed choice, whose logarithms are all 0, takes choice 0."""
+    parts = []
+    for logs in logits.split(list(choices), dim=1):
+        first = torch.zeros_like(logs)
+        first[:, 0] = 1.0
+        parts.append(torch.where((logs == 0.0).all(1, keepdim=True), first, logs.exp()))
+    return torch.cat(parts, dim=1)
+
+
 def _run(program: Program, inputs: dict[str, Tensor], agents: Tensor) -> tuple[Tensor, ...]:
     """Return the outputs of a program in each step, without the states of a policy that has one."""
-    mask, by_world = inputs.get("mask"), {name: inputs[name] for name in ("shared", "own") if name in inputs}
+    mask = inputs.get("mask")
+    by_world: dict[str, Tensor] = {name: inputs[name] for name in ("shared", "own") if name in inputs}
     observed: Observation = by_world if by_world else inputs["obs"]
     if "state" not in inputs:
         steps = len(inputs["own"] if by_world else inputs["obs"])
