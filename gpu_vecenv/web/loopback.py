@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hmac
 import secrets
 import socket
@@ -29,9 +28,6 @@ HEADERS = {
 
 MAX_CONNECTIONS, BACKLOG = 64, 16
 """Connections at a time, and those that wait; the process needs its file descriptors for other files."""
-
-REQUEST_S = 60.0
-"""Seconds after which a request is dropped whose answer nobody reads."""
 
 
 def require_server() -> None:
@@ -134,9 +130,7 @@ class _Guard:
             app = Response(status_code=403)
         elif not slash or not hmac.compare_digest(token.encode(), self._token):
             app = Response(status_code=404)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(REQUEST_S):
-                await app({**scope, "path": f"/{rest}", "raw_path": f"/{rest}".encode()}, receive, send_with_headers)
+        await app({**scope, "path": f"/{rest}", "raw_path": f"/{rest}".encode()}, receive, send_with_headers)
 
 
 def _from_here(scope: Scope) -> bool:
