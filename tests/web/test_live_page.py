@@ -34,7 +34,8 @@ while (replay.made < Number(count)) {
   if (answer.status === 204) continue;
   if (!answer.ok) throw new Error(await answer.text());
   const recording = recordingOf(await answer.arrayBuffer());
-  if (changed) recording.rollouts[0][changed][0] ^= 1;
+  const [name, byte, mask] = changed.split(" ");
+  if (changed) recording.rollouts[0][name][byte] ^= mask;
   await replay.take(recording);
   while (replay.begin()) while (replay.playing) replay.step();
 }
@@ -66,8 +67,9 @@ def test_node_makes_rollouts_of_a_run_again(case, device, monkeypatch, tmp_path)
 
 
 @pytest.mark.in_ci
-@pytest.mark.parametrize("changed", ["start", "actions", "end"])
+@pytest.mark.parametrize("changed", ["start 3 64", "actions 180 1", "end 0 1"])
 def test_a_changed_bit_is_seen(changed, monkeypatch, tmp_path):
+    """The exponent of the first number, an action of the last step, or the last bit of the first number at the end."""
     monkeypatch.setattr(live, "SHARE", 1.0)
     with contextlib.closing(Trainer(config_of("cartpole, gravity by world"), quiet=True, live=0)) as trainer:
         assert replayed(trainer, tmp_path, count=2, changed=changed) == [1, 2]  # a recording has two rollouts of sixteen steps
@@ -157,7 +159,7 @@ def test_commands_serve_and_show_a_run_in_progress(tmp_path, capsys):
     run = tmp_path / "run"
     command = [sys.executable, "-m", "gpu_vecenv", *TRAIN, "--total-steps", str(10**9), "--live", "--out", str(run)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        (address,) = (line.split()[1] for line in iter(process.stdout.readline, "") if line.startswith("live: ") or process.kill())
+        address = next(line.split()[1] for line in process.stdout if line.startswith("live: "))
         assert ((run / LIVE_FILE).stat().st_mode & 0o777, (run / LIVE_FILE).read_text()) == (0o600, f"{address}\n")
         assert main(["watch", str(run), "--live"]) == 0
         assert capsys.readouterr().out == f"live: {address}\n"
