@@ -1,7 +1,7 @@
 // @ts-check
 // The live page of a run: it asks the trainer for rollouts of chosen worlds, makes them again, and draws each step.
 import { Curves, showDecision } from "./live_panels.js";
-import { Replay, recordingOf } from "./live_replay.js";
+import { Replay, excerptOf } from "./live_replay.js";
 import { Pictures, Scene } from "./scene.js";
 
 /** @typedef {{ name: string, count: number, choices: number[], entries: number }} Role */
@@ -27,7 +27,7 @@ const curves = new Curves($("curves"), $("metric"));
 class Shown {
   /** @type {View[]} */
   views = [];
-  /** @type {import("./live_replay.js").Recording | null} */
+  /** @type {import("./live_replay.js").Excerpt | null} */
   waiting = null;
 
   /** @param {number[]} numbers of the worlds @param {[number, number]} agent its world and number */
@@ -39,7 +39,7 @@ class Shown {
     $("views").replaceChildren();
   }
 
-  /** Asks for recordings, one ahead of the one that is shown, until the run ends or other worlds are shown. */
+  /** Asks for excerpts, one ahead of the one that is shown, until the run ends or other worlds are shown. */
   async ask() {
     while (!this.request.signal.aborted) {
       if (this.waiting) {
@@ -53,8 +53,8 @@ class Shown {
         if (answer.status === 410) return say("The run has ended.");
         if (answer.status === 204) continue;
         if (!answer.ok) throw new Error(await answer.text());
-        const recording = recordingOf(await answer.arrayBuffer());
-        if (agent === this.agent) this.waiting = recording;
+        const excerpt = excerptOf(await answer.arrayBuffer());
+        if (agent === this.agent) this.waiting = excerpt;
         say("");
       } catch (error) {
         if (this.request.signal.aborted) return;
@@ -91,9 +91,9 @@ class Shown {
   async step() {
     const { replay } = this;
     if (!replay.playing && !replay.rollouts.length && this.waiting) {
-      const recording = this.waiting;
+      const excerpt = this.waiting;
       this.waiting = null;
-      if (await replay.take(recording)) this.see();
+      if (await replay.take(excerpt)) this.see();
     }
     if (!replay.playing) {
       if (!replay.begin()) return;

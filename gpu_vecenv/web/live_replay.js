@@ -8,12 +8,12 @@ import { Worlds, bytesOf } from "./worlds.js";
 /** @typedef {{ iteration: number, steps: number, start: Uint8Array, actions: Uint8Array, end: Uint8Array,
  * decisions: Decisions | null }} Rollout */
 /** @typedef {{ plan: number, pool: number, newPlan: LivePlan | null, newPool: Record<string, Uint8Array> | null,
- * rollouts: Rollout[] }} Recording */
+ * rollouts: Rollout[] }} Excerpt */
 
 const START = ["reset_bounds", "may_be_finished", "pool_size"]; // arrays behind the state fields in the start of a rollout
 
-/** Reads an answer of the trainer, see _message() in live.py. @param {ArrayBuffer} buffer @returns {Recording} */
-export function recordingOf(buffer) {
+/** Reads an answer of the trainer, see _message() in live.py. @param {ArrayBuffer} buffer @returns {Excerpt} */
+export function excerptOf(buffer) {
   const length = new DataView(buffer).getUint32(0, true);
   const head = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length)));
   let at = 4 + length;
@@ -47,17 +47,17 @@ export class Replay {
   /** @param {BufferSource} kernels */
   constructor(kernels) { this.kernels = kernels; }
 
-  /** Takes a recording. Returns true if the worlds are new, because the run has other parameters or another pool.
-   * @param {Recording} recording */
-  async take(recording) {
-    this.rollouts = recording.rollouts;
-    this.plan = recording.newPlan ?? this.plan;
-    this.pool = recording.newPool ?? this.pool;
-    if (!this.plan || !(recording.newPlan || recording.newPool)) return false;
+  /** Takes an excerpt. Returns true if the worlds are new, because the run has other parameters or another pool.
+   * @param {Excerpt} excerpt */
+  async take(excerpt) {
+    this.rollouts = excerpt.rollouts;
+    this.plan = excerpt.newPlan ?? this.plan;
+    this.pool = excerpt.newPool ?? this.pool;
+    if (!this.plan || !(excerpt.newPlan || excerpt.newPool)) return false;
     this.worlds = await Worlds.load(this.plan, this.kernels);
     const [size] = new Int32Array(this.rollouts[0].start.slice(-4).buffer);
     if (this.pool) this.worlds.setPool(this.pool, size);
-    [this.planNumber, this.poolNumber] = [recording.plan, recording.pool];
+    [this.planNumber, this.poolNumber] = [excerpt.plan, excerpt.pool];
     return true;
   }
 

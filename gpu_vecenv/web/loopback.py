@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hmac
 import secrets
 import socket
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from gpu_vecenv.errors import MissingExtraError, ParameterError
 
 if TYPE_CHECKING:
+    import uvicorn
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 HOSTS = ("127.0.0.1", "localhost", "[::1]")
@@ -61,16 +63,18 @@ class Loopback:
         self.loop = asyncio.new_event_loop()
         options = uvicorn.Config(
             _Guard(app, token), http=_limited_protocol(), ws="none", lifespan="off", interface="asgi3", log_config=None,
-            log_level="critical", access_log=False, server_header=False, timeout_keep_alive=5, timeout_graceful_shutdown=1,
-            backlog=BACKLOG,
+            log_level="critical", access_log=False, server_header=False, date_header=False, timeout_keep_alive=5,
+            timeout_graceful_shutdown=1, backlog=BACKLOG,
         )  # fmt: skip
-        self._server = uvicorn.Server(options)
+        self._closing = asyncio.Event()
+        self._server = _server(options, self._closing)
         self._thread = threading.Thread(target=self._serve, name="gpu_vecenv live", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
         """End the server, after the answers that are under way."""
-        self._server.should_exit = True
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self.loop.call_soon_threadsafe(self._closing.set)
         self._thread.join(timeout=10)
         self._socket.close()
 
@@ -80,6 +84,17 @@ class Loopback:
             self.loop.run_until_complete(self._server.serve([self._socket]))
         finally:
             self.loop.close()
+
+
+def _server(options: uvicorn.Config, closing: asyncio.Event) -> uvicorn.Server:
+    """Return a server that runs until ``closing`` is set. uvicorn's own loop wakes ten times a second."""
+    import uvicorn
+
+    class Waiting(uvicorn.Server):
+        async def main_loop(self) -> None:
+            await closing.wait()
+
+    return Waiting(options)
 
 
 def _listening(port: int) -> socket.socket:

@@ -1,4 +1,4 @@
-"""Live runs for tests, and recordings as a page reads them."""
+"""Live runs for tests, and excerpts as a page reads them."""
 
 import json
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""Recordings of a run for its live page: a second env makes each rollout again, and decisions are those of the rollout."""
+"""Excerpts of a run for its live page: a second env makes each rollout again, and decisions are those of the rollout."""
 
 import itertools
 
@@ -77,7 +77,7 @@ def test_a_pool_and_changed_parameters_are_those_of_the_rollouts(device, monkeyp
     trainer.env.set_reset_pool({"state": torch.tensor(pool["state"], device=device)})
     before = trainer.env.layout.params
     iterate(trainer)
-    trainer.env.set_params(gravity=np.linspace(50, 80, 8).tolist())  # ends the recording, whose plan it is not
+    trainer.env.set_params(gravity=np.linspace(50, 80, 8).tolist())  # ends the excerpt, whose plan it is not
     iterate(trainer, 4)
     first, second, *_ = (recorded(trainer, message) for _, message in given)
     assert len(first.rollouts) == 1 and first.rollouts[0].iteration == 1
@@ -109,7 +109,7 @@ def test_decisions_give_actions_the_probabilities_that_they_were_drawn_with(case
     given, live_view = trainer.pipeline.live.server.given, trainer.pipeline.live
     iterate(trainer, 3)  # later rollouts have statistics of observations
     given.clear()
-    live_view._recording = None
+    live_view._excerpt = None
     iterate(trainer, -(-live.STEPS // trainer.parts.num_steps))
     rollout = recorded(trainer, given[-1][1]).rollouts[-1]
     assert rollout.iteration == trainer.iteration  # so the rollout of the run is still in its slabs
@@ -134,12 +134,10 @@ def test_decisions_give_actions_the_probabilities_that_they_were_drawn_with(case
 
 def of_agent(trainer, agent):
     """Log-probabilities (T,) and actions (T, k) of an agent of the first world shown, and its group."""
-    counts = list(trainer.env.worlds.view.layout.role_counts.items())
-    first = 0
-    for role, count in counts:
-        if agent < first + count:
-            break
-        first += count
+    counts, first = iter(trainer.env.worlds.view.layout.role_counts.items()), 0
+    while agent >= first + (pair := next(counts))[1]:
+        first += pair[1]
+    role, count = pair
     groups = trainer.env.layout.groups
     number = next(k for k, group in enumerate(groups) if group.role in ("", role))
     slabs, rows = trainer.parts.rollout.groups[number], trainer.env.role_rows[role]
@@ -210,7 +208,7 @@ def test_recordings_pause_so_that_they_take_a_small_share_of_the_time(monkeypatc
 
 
 class Reset(Callback):
-    """Starts new episodes between two iterations of a recording."""
+    """Starts new episodes between two iterations of an excerpt."""
 
     def on_iteration(self, trainer, metrics):
         trainer.env.reset(seed=7)

@@ -27,16 +27,16 @@ from tools.docs.readme import blocks
 
 REPLAY = """
 const [script, address, wish, count, changed] = process.argv.slice(2);
-const { Replay, recordingOf } = await import(script);
+const { Replay, excerptOf } = await import(script);
 const replay = new Replay(await (await fetch(`${address}kernels.wasm`)).arrayBuffer());
 while (replay.made < Number(count)) {
   const answer = await fetch(`${address}rollout?${wish}&plan=${replay.planNumber}&pool=${replay.poolNumber}`);
   if (answer.status === 204) continue;
   if (!answer.ok) throw new Error(await answer.text());
-  const recording = recordingOf(await answer.arrayBuffer());
+  const excerpt = excerptOf(await answer.arrayBuffer());
   const [name, byte, mask] = changed.split(" ");
-  if (changed) recording.rollouts[0][name][byte] ^= mask;
-  await replay.take(recording);
+  if (changed) excerpt.rollouts[0][name][byte] ^= mask;
+  await replay.take(excerpt);
   while (replay.begin()) while (replay.playing) replay.step();
 }
 console.log(JSON.stringify([replay.equal, replay.made]));
@@ -72,7 +72,7 @@ def test_a_changed_bit_is_seen(changed, monkeypatch, tmp_path):
     """The exponent of the first number, an action of the last step, or the last bit of the first number at the end."""
     monkeypatch.setattr(live, "SHARE", 1.0)
     with contextlib.closing(Trainer(config_of("cartpole, gravity by world"), quiet=True, live=0)) as trainer:
-        assert replayed(trainer, tmp_path, count=2, changed=changed) == [1, 2]  # a recording has two rollouts of sixteen steps
+        assert replayed(trainer, tmp_path, count=2, changed=changed) == [1, 2]  # an excerpt has two rollouts of sixteen steps
 
 
 @pytest.fixture
@@ -173,7 +173,7 @@ def test_commands_serve_and_show_a_run_in_progress(tmp_path, capsys):
 
 REFUSED = (
     (["watch", "--live"], "--live: expected the folder of a run in progress, got none"),
-    (["watch", "nowhere", "--live"], "nowhere: expected the folder of a run in progress that was started with --live, got no folder"),
+    (["watch", "nowhere", "--live"], "nowhere: expected the folder of a run in progress that was started with --live, got no"),
     (["watch", ".", "--live"], "started with --live, got one without: gpu-vecenv train ... --live"),
     (["watch", ".", "--live", "--fps", "10"], "--live: expected no option of a video, which it writes none of, got --fps"),
     ([*TRAIN, "--live-port", "80"], "--live-port: expected --live with it, got 80 alone"),

@@ -53,7 +53,7 @@ def test_it_serves_its_files_and_nothing_else(server):
     assert json.loads(ask(server, "/about")[2]) == ABOUT
     assert ask(server, "/kernels.wasm")[2] == b"kernels"
     assert json.loads(ask(server, "/metrics?after=4")[2]) == [{"iteration": 5}]
-    for path in ("/live.py", "/../live.py", "/%2e%2e/live.py", "/..%2flive.py", "//live.py", "/plan.py", "/live.js/", "/js/live.js"):
+    for path in ("/live.py", "/../live.py", "/%2e%2e/live.py", "/..%2flive.py", "//live.py", "/live.js/", "/js/live.js"):
         assert ask(server, path)[0] == 404, path
     assert ask(server, "/about", method="POST")[0] == 405
     for path in ("/metrics?after=x", "/metrics?after=-1"):
@@ -72,8 +72,8 @@ def test_it_refuses_wrong_tokens_and_requests_of_other_sites(server):
         assert ask(server, "/about", headers={"Host": host, "Origin": f"http://{host}"})[0] == 200, host
 
 
-WRONG = ("", "?worlds=", "?worlds=8", "?worlds=-1", "?worlds=1,", "?worlds=1&agent=1", "?worlds=1&agent=2.0", "?worlds=1&agent=1.3",
-         "?worlds=1&agent=1.0&plan=x", "?worlds=1&pool=-1", f"?worlds={'9' * 100}", "?worlds=%D9%A1")  # fmt: skip
+WRONG = ("", "?worlds=", "?worlds=8", "?worlds=-1", "?worlds=1,", "?worlds=1&agent=1", "?worlds=1&agent=2.0",
+         "?worlds=1&agent=1.3", "?worlds=1&agent=1.0&plan=x", "?worlds=1&pool=-1", f"?worlds={'9' * 100}", "?worlds=%D9%A1")  # fmt: skip
 
 
 @pytest.mark.parametrize("query", WRONG)
@@ -192,7 +192,10 @@ def test_without_the_extra_its_name_is_in_the_error(monkeypatch):
 
 
 async def come_and_go(port, path, count):
-    """Connect and vanish, fifteen at a time, as a socket has a queue of sixteen; some without a word, some in the middle of a request, some while they wait."""
+    """Connect and vanish, fifteen at a time, because a socket has a queue of sixteen.
+
+    Some go without a word, some in the middle of a request, some while they wait.
+    """
 
     async def page(number):
         with contextlib.suppress(OSError):

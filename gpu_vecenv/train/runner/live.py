@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -29,10 +30,10 @@ if TYPE_CHECKING:
     from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
 
 STEPS = 32
-"""Steps of a recording, at least: short rollouts are recorded one after the other."""
+"""Steps of an excerpt, at least: short rollouts are recorded one after the other."""
 
 SHARE = 0.003
-"""Largest share of the run's time that recordings take."""
+"""Largest share of the run's time that excerpts take."""
 
 THEMES_JSON = {name: palette._asdict() for name, palette in THEMES.items()}
 """Colours of pictures by theme."""
@@ -70,7 +71,7 @@ class Rollout:
 
 
 @dataclass
-class Recording:
+class Excerpt:
     """Consecutive rollouts of the worlds of a wish, for the page that waits for them."""
 
     wish: Wish
@@ -111,7 +112,7 @@ class LiveView:
         self._env, self._parts, self._programs = env, parts, Programs(parts.policies)
         self._on_gpu = torch.device(env.device).type == "cuda"
         self._params, self._plan, self._pool = self._view.layout.params, 1, Pool(1, env.worlds.pool.arrays)
-        self._recording: Recording | None = None
+        self._excerpt: Excerpt | None = None
         self._next, self._seconds = 0.0, 0.0
         self.curves = LiveCurves()
         about = {"env": env_id, "out": out, "num_worlds": env.num_worlds, **_agents_of(self._view.layout), "themes": THEMES_JSON}
@@ -129,47 +130,50 @@ class LiveView:
         Args:
             number: number of the iteration in the run, from 0.
         """
-        if self._recording is None and self.server.wish is None:
+        if self._excerpt is None and self.server.wish is None:
             return
         start = time.thread_time()
-        if self._recording is None and time.monotonic() >= self._next:
+        if self._excerpt is None and time.monotonic() >= self._next:
             self._begin(self.server.wish)
-        recording = self._recording
-        if recording is not None and not recording.complete:
-            if self._view.layout.params is not recording.params or self._env.worlds.pool.arrays is not recording.pool.fields:
-                recording.complete = True  # its rollouts so far have one plan and one pool
+        excerpt = self._excerpt
+        if excerpt is not None and not excerpt.complete:
+            if self._view.layout.params is not excerpt.params or self._env.worlds.pool.arrays is not excerpt.pool.fields:
+                excerpt.complete = True  # its rollouts so far have one plan and one pool
             else:
-                weights = None if recording.followed is None else recording.followed.before()
-                recording.rollouts.append(Rollout(number + 1, recording.worlds.before(), weights))
+                weights = None if excerpt.followed is None else excerpt.followed.before()
+                excerpt.rollouts.append(Rollout(number + 1, excerpt.worlds.before(), weights))
         self._seconds += time.thread_time() - start
 
     def after(self) -> None:
         """Record what the iteration that was launched last has done."""
-        recording = self._recording
-        if recording is None or recording.complete:
+        excerpt = self._excerpt
+        if excerpt is None or excerpt.complete:
             return
         start = time.thread_time()
-        rollout = recording.rollouts[-1]
-        rollout.actions, rollout.end = recording.worlds.after()
-        rollout.inputs = None if recording.followed is None else recording.followed.after()
-        recording.complete = len(recording.rollouts) * self._parts.num_steps >= STEPS
+        rollout = excerpt.rollouts[-1]
+        rollout.actions, rollout.end = excerpt.worlds.after()
+        rollout.inputs = None if excerpt.followed is None else excerpt.followed.after()
+        excerpt.complete = len(excerpt.rollouts) * self._parts.num_steps >= STEPS
         self._seconds += time.thread_time() - start
 
     def finished(self, number: int) -> None:
-        """Give the page a recording whose last iteration is done.
+        """Give the page an excerpt whose last iteration is done.
 
         Args:
             number: number of the iteration that the device has done, from 0.
         """
-        recording = self._recording
-        if recording is None or not recording.complete or recording.rollouts[-1].iteration > number + 1:
+        excerpt = self._excerpt
+        if excerpt is None or not excerpt.complete or excerpt.rollouts[-1].iteration > number + 1:
             return
-        start, self._recording = time.thread_time(), None
-        self.server.give(recording.wish, lambda plan, pool: self._message(recording, plan, pool))
+        start, self._excerpt = time.thread_time(), None
+        self.server.give(excerpt.wish, lambda plan, pool: self._message(excerpt, plan, pool))
         seconds = self._seconds + time.thread_time() - start  # of this thread alone: waits for a processor are no work
-        if self._on_gpu:
-            seconds += sum(copy.block.numel() for rollout in recording.rollouts for copy in rollout.copies) / BYTES_PER_S
+        seconds += self._bus_seconds([copy for rollout in excerpt.rollouts for copy in rollout.copies])
         self._next, self._seconds = time.monotonic() + seconds / SHARE, 0.0
+
+    def _bus_seconds(self, copies: Sequence[HostCopy]) -> float:
+        """Return the time that the device works at copies, which the host does not see; 0 on the CPU."""
+        return sum(copy.block.numel() for copy in copies) / BYTES_PER_S if self._on_gpu else 0.0
 
     def _begin(self, wish: Wish | None) -> None:
         if wish is None:
@@ -182,39 +186,40 @@ class LiveView:
         if self._pool.fields and self._pool.copy is None:
             device = torch.device(env.device)
             self._pool.copy = copy_to_host({k: torch.as_tensor(x, device=device) for k, x in self._pool.fields.items()})
+            self._seconds += self._bus_seconds([self._pool.copy])
         followed = None
         if wish.agent is not None:
             followed = Followed(self._parts.rows, self._parts.policies, *wish.agent)
             if followed.policy not in self._programs:
                 followed = None
         worlds = WorldCopies(env, self._parts.rollout, wish.worlds)
-        self._recording = Recording(wish, self._plan, self._params, self._pool, worlds, followed)
+        self._excerpt = Excerpt(wish, self._plan, self._params, self._pool, worlds, followed)
 
     # ---- in a thread of the server --------------------------------------------------------------------------------------------
 
-    def _message(self, recording: Recording, plan: int, pool: int) -> bytes:
-        """Return a recording for a page: the length of a JSON text, the text, and the arrays whose bytes it lists.
+    def _message(self, excerpt: Excerpt, plan: int, pool: int) -> bytes:
+        """Return an excerpt for a page: the length of a JSON text, the text, and the arrays whose bytes it lists.
 
         Args:
-            recording: the recording.
+            excerpt: the excerpt.
             plan: number of the plan that the page has.
             pool: number of the pool that the page has.
         """
         parts: list[bytes] = []
-        head: dict[str, Any] = {"plan": recording.plan, "pool": recording.pool.number, "rollouts": []}
-        if plan != recording.plan:
-            head["newPlan"] = plan_of_worlds(self._view, recording.params, recording.wish.worlds)
-        if pool != recording.pool.number:
-            head["newPool"] = list(recording.pool.fields)
-            if recording.pool.copy is not None:
-                parts += [x.numpy().tobytes() for x in recording.pool.copy.tensors().values()]
-        for rollout in recording.rollouts:
-            assert rollout.actions is not None and rollout.end is not None  # the recording is complete
+        head: dict[str, Any] = {"plan": excerpt.plan, "pool": excerpt.pool.number, "rollouts": []}
+        if plan != excerpt.plan:
+            head["newPlan"] = plan_of_worlds(self._view, excerpt.params, excerpt.wish.worlds)
+        if pool != excerpt.pool.number:
+            head["newPool"] = list(excerpt.pool.fields)
+            if excerpt.pool.copy is not None:
+                parts += [x.numpy().tobytes() for x in excerpt.pool.copy.tensors().values()]
+        for rollout in excerpt.rollouts:
+            assert rollout.actions is not None and rollout.end is not None  # the excerpt is complete
             of_rollout: dict[str, Any] = {"iteration": rollout.iteration, "steps": self._parts.num_steps}
             parts += [rollout.start.tobytes(), rollout.actions.tobytes(), rollout.end.tobytes()]
-            if recording.followed is not None and rollout.weights is not None and rollout.inputs is not None:
-                kind, numbers = self._programs.distributions(recording.followed, rollout.weights, rollout.inputs)
-                of_rollout["decisions"] = {"policy": recording.followed.policy, "kind": kind}
+            if excerpt.followed is not None and rollout.weights is not None and rollout.inputs is not None:
+                kind, numbers = self._programs.distributions(excerpt.followed, rollout.weights, rollout.inputs)
+                of_rollout["decisions"] = {"policy": excerpt.followed.policy, "kind": kind}
                 parts.append(numbers.float().contiguous().numpy().tobytes())
             head["rollouts"].append(of_rollout)
         text = json.dumps({**head, "bytes": [len(part) for part in parts]}).encode()
