@@ -1,6 +1,6 @@
 // @ts-check
 // The live page of a run: it asks the trainer for rollouts of chosen worlds, makes them again, and draws each step.
-import { Curves, showDecision } from "./live_panels.js";
+import { Curves, KINDS, showDecision } from "./live_panels.js";
 import { Replay, excerptOf } from "./live_replay.js";
 import { Pictures, Scene } from "./scene.js";
 
@@ -103,9 +103,8 @@ class Shown {
     if (!rollout || !worlds || !plan) return;
     this.look(false);
     this.tell(worlds, plan, rollout);
-    const iteration = rollout.iteration.toLocaleString("en");
-    $("iteration").textContent = iteration;
-    $("status").textContent = `Iteration ${iteration}`;
+    $("iteration").textContent = rollout.iteration.toLocaleString("en");
+    $("status").textContent = "";
     $("equal").textContent = `${replay.equal} of ${replay.made}`;
     $("equal").className = replay.equal < replay.made ? "wrong" : "";
   }
@@ -127,7 +126,7 @@ class Shown {
     const taken = actions.slice(row * role.entries, (row + 1) * role.entries);
     const reward = Number((outputs.agent_reward ?? outputs.reward)[place]), left = outputs.agent_alive && !outputs.agent_alive[place];
     const who = `${role.name} ${number} of world ${this.agent[0]}`;
-    const by = decisions ? `${decisions.kind} of policy ${decisions.policy}` : "the policy gives no probabilities";
+    const by = decisions ? `${KINDS[decisions.kind]} of policy ${decisions.policy}` : "the policy gives no probabilities";
     $("decision").textContent = `${who}: ${left ? "out of the game" : `reward ${reward.toPrecision(3)}`}; ${by}`;
     const step = this.replay.playing ? this.replay.t - 1 : steps - 1;
     if (decisions) showDecision($("probabilities"), decisions, step, steps, role.choices, taken);
@@ -201,11 +200,11 @@ function numbersIn(text) {
 /** @type {Shown} */
 let shown;
 
-/** @param {number[]} numbers */
-function show(numbers) {
+/** @param {number[]} numbers @param {string} text that names them */
+function show(numbers, text = numbers.join(", ")) {
   const agent = shown?.agent[1] ?? 0;
   shown?.request.abort();
-  $("worlds").value = numbers.join(", ");
+  $("worlds").value = text;
   $("agentWorld").replaceChildren(...numbers.map((number) => new Option(String(number))));
   shown = new Shown(numbers, [numbers[0], agent]);
   shown.ask();
@@ -283,7 +282,7 @@ $("role").replaceChildren(...about.roles.map(({ name }) => new Option(name)));
 $("choice").onsubmit = (/** @type {Event} */ event) => {
   event.preventDefault();
   const numbers = numbersIn($("worlds").value);
-  if (numbers) show(numbers);
+  if (numbers) show(numbers, $("worlds").value);
   else say(`Worlds: expected at most 36 numbers from 0 to ${about.num_worlds - 1}, such as 0-3, 7.`);
 };
 $("others").onclick = () => {

@@ -7,6 +7,8 @@
 
 const LINES = ["#d55e00", "#0f82bd", "#009e73", "#8d6bb8", "#a07800", "#7a8594"]; // legible on both themes
 const [WIDTH, HEIGHT, LEFT, BOTTOM, MOST] = [380, 190, 52, 20, 1200];
+/** Words for what decisions hold. */
+export const KINDS = { probabilities: "probabilities", values: "values", normal: "means and deviations", number: "likeliest numbers" };
 const FEW = 12; // choices of an entry that have room for a number below each
 
 /** @param {string} tag @param {string} [name] class @param {string} [text] */
@@ -62,7 +64,8 @@ export class Curves {
     this.choice = choice;
     /** @type {Point[]} */
     this.points = [];
-    choice.onchange = () => this.draw();
+    this.chosen = false; // by the user; until then the first metric is shown
+    choice.onchange = () => ((this.chosen = true), this.draw());
   }
 
   /** Iteration of the newest point; 0 without one. */
@@ -79,7 +82,7 @@ export class Curves {
     if (names.join() !== Array.from(this.choice.options, (option) => option.value).join()) {
       const chosen = this.choice.value;
       this.choice.replaceChildren(...names.map((name) => new Option(name.replaceAll("_", " "), name)));
-      if (names.includes(chosen)) this.choice.value = chosen;
+      if (this.chosen && names.includes(chosen)) this.choice.value = chosen;
     }
     this.draw();
   }

@@ -49,7 +49,7 @@ class Server:
 
 def config_of(case, device="cpu", **changes):
     env_id, params, options = RUNS[case]
-    ppo = {} if "algorithm" in options else {"ppo": {"num_steps": 16, "num_minibatches": 2, "num_epochs": 2}}
+    ppo = {} if "algorithm" in options else {"ppo": {"num_steps": 8, "num_minibatches": 2, "num_epochs": 2}}
     shared = {"env_id": env_id, "env_kwargs": params, "num_envs": 8, "total_steps": 10**7, "device": device, "seed": 3}
     return TrainConfig.from_options({**shared, **ppo, **options, **changes})
 

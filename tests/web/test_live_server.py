@@ -73,7 +73,8 @@ def test_it_refuses_wrong_tokens_and_requests_of_other_sites(server):
 
 
 WRONG = ("", "?worlds=", "?worlds=8", "?worlds=-1", "?worlds=1,", "?worlds=1&agent=1", "?worlds=1&agent=2.0",
-         "?worlds=1&agent=1.3", "?worlds=1&agent=1.0&plan=x", "?worlds=1&pool=-1", f"?worlds={'9' * 100}", "?worlds=%D9%A1")  # fmt: skip
+         "?worlds=1&agent=1.3", "?worlds=1&agent=1.0&plan=x", "?worlds=1&pool=-1", f"?worlds={'9' * 100}",
+         "?worlds=%D9%A1")  # fmt: skip
 
 
 @pytest.mark.parametrize("query", WRONG)

@@ -29,7 +29,7 @@ from gpu_vecenv.web.shown import plan_of_worlds
 if TYPE_CHECKING:
     from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
 
-STEPS = 32
+STEPS = 16
 """Steps of an excerpt, at least: short rollouts are recorded one after the other."""
 
 SHARE = 0.003
