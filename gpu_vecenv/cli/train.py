@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
+from gpu_vecenv.backend.wasm import require_compiler
 from gpu_vecenv.cli import many
 from gpu_vecenv.cli.key_value import Settings, help_option, parse_settings, require_within
 from gpu_vecenv.cli.main import RUN_PARTS, missing_modules
@@ -21,6 +22,7 @@ from gpu_vecenv.train.config import AUTO, TrainConfig
 from gpu_vecenv.train.errors import ConfigError, UnfinishedError
 from gpu_vecenv.train.processes.join import joined, own_rank
 from gpu_vecenv.train.runner.many import AT_ONCE
+from gpu_vecenv.web.loopback import require_server
 
 if TYPE_CHECKING:
     from gpu_vecenv.train.runner.one_of_many import RunResult
@@ -124,6 +126,7 @@ def _live_port(live: bool, port: int | None, several: int | str | None) -> int |
 
     Raises:
         ConfigError: an option has no effect, there are several runs, or the port is none.
+        MissingExtraError: packages of the extra "web" are missing.
     """
     if not live and port is not None:
         raise ConfigError(f"--live-port: expected --live with it, got {port} alone")
@@ -131,7 +134,11 @@ def _live_port(live: bool, port: int | None, several: int | str | None) -> int |
         raise ConfigError(f"--live: expected one run, got those of {several!r}; watch one of them in a run of its own")
     if port is not None:
         require_within("--live-port", port, 0, 65535)
-    return (port or 0) if live else None
+    if not live:
+        return None
+    require_server()
+    require_compiler()
+    return port or 0
 
 
 def _with_opponents(settings: Mapping[str, Any], opponents: Mapping[str, str]) -> dict[str, Any]:
@@ -158,10 +165,12 @@ def _trained(settings: Mapping[str, Any], folder: str | None, live: int | None) 
     with joined(device) as processes:
         with Progress(sys.stdout, quiet, task="making the env, its kernels and the policies"):
             if folder is None:
-                trainer = Trainer(TrainConfig.from_options(settings), processes=processes, live=live)
+                trainer = Trainer(TrainConfig.from_options(settings), processes=processes)
             else:
-                trainer = Trainer.resume(folder, processes=processes, live=live, **settings)
+                trainer = Trainer.resume(folder, processes=processes, **settings)
         with contextlib.closing(trainer):
+            if live is not None:
+                trainer.serve_live_page(live)
             trainer.train()
     return trainer
 

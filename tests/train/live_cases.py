@@ -59,7 +59,8 @@ def live_trainer(monkeypatch, config, agent=None, **options):
     monkeypatch.setattr(live, "LiveServer", Server)
     monkeypatch.setattr(live, "wasm_module", lambda spec: b"")
     monkeypatch.setattr(live, "SHARE", float("inf"))
-    trainer = Trainer(config, quiet=True, live=0, **options)
+    trainer = Trainer(config, quiet=True, **options)
+    trainer.serve_live_page()
     trainer.pipeline.live.server.wish = Wish(WORLDS, None if agent is None else (WORLDS[0], agent))
     return trainer
 

@@ -16,7 +16,6 @@ from gpu_vecenv.web.shown import plan_of_worlds
 from tests.devices import DEVICES
 from tests.train.live_cases import RUNS, WORLDS, config_of, live_trainer, recorded
 
-
 IN_CI = ("choir", "covid", "pendulum", "pendulum by SAC", "grid tag by PQN")
 """Runs whose tests are left to CI; the others have worlds of one agent, agents that leave, roles, masks, flags and memory."""
 
@@ -57,7 +56,7 @@ def assert_made_again(env, rollouts):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("case", map(marked, RUNS))
+@pytest.mark.parametrize("case", [marked(case) for case in RUNS])
 def test_a_second_env_makes_recorded_rollouts_again(case, device, monkeypatch):
     trainer = live_trainer(monkeypatch, config_of(case, device))
     env, given = small_env(trainer), trainer.pipeline.live.server.given

@@ -43,6 +43,12 @@ console.log(JSON.stringify([replay.equal, replay.made]));
 """
 
 
+def live_run(config):
+    trainer = Trainer(config, quiet=True)
+    trainer.serve_live_page()
+    return trainer
+
+
 def replayed(trainer, tmp_path, wish="worlds=4,0,5&agent=4.0", count=3, changed=""):
     """Rollouts that Node made again while a run went on: those with equal bits, and all."""
     script = tmp_path / "replay.mjs"
@@ -55,7 +61,7 @@ def replayed(trainer, tmp_path, wish="worlds=4,0,5&agent=4.0", count=3, changed=
 
 
 IN_CI = ("cartpole, gravity by world", "small tag", "harvest", "recall, with memory")
-"""Runs that CI compares: parameters by world and a pool, agents that leave, arrays by role with masks, memory. Others are slow."""
+"""Runs that CI compares: parameters by world and a pool, agents that leave, roles with masks, memory; others are slow."""
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -64,7 +70,7 @@ IN_CI = ("cartpole, gravity by world", "small tag", "harvest", "recall, with mem
 )
 def test_node_makes_rollouts_of_a_run_again(case, device, monkeypatch, tmp_path):
     monkeypatch.setattr(live, "SHARE", 1.0)
-    with contextlib.closing(Trainer(config_of(case, device), quiet=True, live=0)) as trainer:
+    with contextlib.closing(live_run(config_of(case, device))) as trainer:
         if "cartpole" in case:
             trainer.env.set_reset_pool({"state": trainer.env.draw_start_states(16, seed=9)["state"]})
         equal, made = replayed(trainer, tmp_path)
@@ -76,7 +82,7 @@ def test_node_makes_rollouts_of_a_run_again(case, device, monkeypatch, tmp_path)
 def test_a_changed_bit_is_seen(changed, monkeypatch, tmp_path):
     """The exponent of the first number, an action of the last step, or the last bit of the first number at the end."""
     monkeypatch.setattr(live, "SHARE", 1.0)
-    with contextlib.closing(Trainer(config_of("cartpole, gravity by world"), quiet=True, live=0)) as trainer:
+    with contextlib.closing(live_run(config_of("cartpole, gravity by world"))) as trainer:
         assert replayed(trainer, tmp_path, count=2, changed=changed) == [1, 2]  # an excerpt has two rollouts of eight steps
 
 
@@ -111,7 +117,7 @@ SEEN = """(() => {
 def test_an_env_of_the_docs_appears_on_the_page_without_a_line_of_javascript(walk, monkeypatch):
     monkeypatch.setattr(live, "SHARE", 1.0)
     config = config_of("cartpole, gravity by world", env_id=walk, env_kwargs={})
-    with contextlib.closing(Trainer(config, quiet=True, live=0)) as trainer:
+    with contextlib.closing(live_run(config)) as trainer:
         with value_in_page(trainer.live_address, SEEN) as browser:
             while browser.poll() is None:
                 trainer.train(1)
@@ -127,7 +133,7 @@ def test_an_env_of_the_docs_appears_on_the_page_without_a_line_of_javascript(wal
 def test_ten_thousand_browsers_that_vanish_change_no_weight(device):
     """They connect, say nothing, half of a request, or ask for rollouts and go; others are malformed, foreign or do not read."""
     config, done = config_of("small tag", device), threading.Event()
-    with contextlib.closing(Trainer(config, quiet=True, live=0)) as trainer:
+    with contextlib.closing(live_run(config)) as trainer:
         server = trainer.pipeline.live.server
         port, token = address_of(server)
 

@@ -76,7 +76,6 @@ class Trainer:
         sinks: Sequence[Sink] = (),
         shares_gpu: bool = False,
         processes: Processes | None = None,
-        live: int | None = None,
         resumed: Resumed | None = None,
         **code: Unpack[UsersCode],
     ):
@@ -91,15 +90,11 @@ class Trainer:
                 Results do not depend on it.
             processes: processes of the run, see ``joined()``. Each of them makes a trainer with the same options, and the same
                 calls. The first one alone prints, evaluates, writes files and gives metrics to sinks. None: this one alone.
-            live: port of this machine at which a page shows worlds of the run, 0 for a free one; ``live_address`` has the
-                address. The page of several processes shows worlds of the first one. None: no page.
             resumed: checkpoint to resume from, passed by ``resume()``; None starts a new run.
             **code: networks, opponents and a function for rewards, by the names of ``UsersCode``.
 
         Raises:
             CallbackError: ``callbacks`` or ``sinks`` is no list or tuple, or an entry has the wrong type.
-            MissingExtraError, CompileError: kernels for the page cannot be compiled, or packages of its server are missing.
-            ParameterError: the port of the page is taken or not allowed.
             ConfigError, PolicyMapError: options do not fit the env, or the package that ``wandb`` needs is missing.
             CheckpointError: a file of ``load_policies`` is unusable, or ``resumed`` does not fit the options.
             RunExistsError, RunLockedError: ``config.out`` holds a run, which ``resume()`` continues, or is locked.
@@ -128,8 +123,6 @@ class Trainer:
                     self._resources.callback(resumed.folder.close)
                 self._functions = functions_again(resumed, opponents)
             self._build(config, networks, shares_gpu, is_new=resumed is None)
-            if live is not None and self._is_first:
-                self._show(live)
             if resumed is not None:
                 self._load(resumed)
                 self._folder = resumed.folder
@@ -143,9 +136,6 @@ class Trainer:
             self._files = None if self._folder is None else RunFiles(self._folder, self.config)
             if self._folder is not None and self.found_sizes is not None:
                 self.found_sizes.save(self._folder.path)
-            if self._folder is not None and self.live_address is not None:
-                write_address(self._folder.path, self.live_address)
-                self._resources.callback(remove_address, self._folder.path, self.live_address)
 
     @classmethod
     def resume(
@@ -157,7 +147,6 @@ class Trainer:
         sinks: Sequence[Sink] = (),
         shares_gpu: bool = False,
         processes: Processes | None = None,
-        live: int | None = None,
         **changes: Any,
     ) -> Trainer:
         """Resume from a checkpoint; on the same kind of device the run ends as it would have without the interruption.
@@ -171,7 +160,6 @@ class Trainer:
             shares_gpu: see ``Trainer``.
             processes: see ``Trainer``. All of them read the checkpoint. With as many as before, the run ends as it would have;
                 with another number, worlds begin new episodes, and a line says what else differs.
-            live: see ``Trainer``.
             **changes: options to change, such as ``total_steps`` or ``out``; and what of ``UsersCode`` no checkpoint holds: the
                 ``networks`` of the run, the functions among its ``opponents``, and its function for rewards, ``reward``.
 
@@ -189,13 +177,7 @@ class Trainer:
             code["reward"] = changes.pop("reward")
         with resumed_run(path, changes, processes) as resumed:
             options: dict[str, Any] = {"callbacks": callbacks, "sinks": sinks, "shares_gpu": shares_gpu, "processes": processes}
-            return cls(resumed.config, quiet, **options, **code, live=live, resumed=resumed)
-
-    def _show(self, port: int) -> None:
-        """Serve a page that shows worlds of the run, until ``close()``."""
-        live = LiveView(self.config.env_id, self.env, self.parts, port, self.config.out)
-        self._resources.callback(live.close)
-        self.pipeline.live, self._sinks = live, (*self._sinks, live.curves)
+            return cls(resumed.config, quiet, **options, **code, resumed=resumed)
 
     @property
     def live_address(self) -> str | None:
@@ -389,6 +371,36 @@ class Trainer:
         if saves and not self.quiet:
             why = stop.received or self.finished or ("stopped" if self._all_stop else "paused")
             say(f"{why}: iteration {self.iteration}, saved {path}")
+
+    def serve_live_page(self, port: int = 0) -> str | None:
+        """Serve a page that shows worlds of the run, on this machine alone, until ``close()``.
+
+        Args:
+            port: port of this machine; 0 takes a free one.
+
+        Returns:
+            Its address, also ``live_address``. Of several processes the first one has the page, which shows its worlds; None in
+            the others.
+
+        Raises:
+            MissingExtraError: packages of the extra "web" are missing.
+            CompileError: the kernels cannot be compiled for pages.
+            ParameterError: the port is taken or not allowed.
+            SequenceError: there is a page, or iterations are in flight.
+            OSError: the address cannot be written to the run's folder.
+        """
+        self.pipeline.require_none()
+        if self.live_address is not None:
+            raise SequenceError(f"serve_live_page(): expected one call, got another one; the page is at {self.live_address}")
+        if not self._is_first:
+            return None
+        live = LiveView(self.config.env_id, self.env, self.parts, port, self.config.out)
+        self._resources.callback(live.close)
+        self.pipeline.live, self._sinks = live, (*self._sinks, live.curves)
+        if self._folder is not None:
+            write_address(self._folder.path, live.server.address)
+            self._resources.callback(remove_address, self._folder.path, live.server.address)
+        return live.server.address
 
     def request_stop(self, reason: str) -> None:
         """End the present ``train()`` after the iterations in flight, with a save; ``finished`` then holds the reason.
