@@ -50,7 +50,12 @@ def wasm_module(spec: EnvSpec | Program) -> bytes:
     return module
 
 
-def _compiler() -> list[str]:
+def require_compiler() -> None:
+    """Raise MissingExtraError if the compiler is missing."""
     if find_spec("ziglang") is None:
         raise MissingExtraError('kernels as WebAssembly need the extra "web": pip install "gpu_vecenv[web]".')
+
+
+def _compiler() -> list[str]:
+    require_compiler()
     return [sys.executable, "-m", "ziglang", "cc"]

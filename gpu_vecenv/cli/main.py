@@ -28,7 +28,7 @@ COMMANDS = {
     "verify": ("gpu_vecenv.cli.verify:verify_file", "play a recorded evaluation again, and confirm its returns to the bit"),
     "replay": ("gpu_vecenv.cli.replay:replay_file", "make the recorded steps of a world again, also under gdb or pdb"),
     "plot": ("gpu_vecenv.cli.train:plot", "draw the curves of a run"),
-    "watch": ("gpu_vecenv.cli.watch:watch", "write a video of a run's policies"),
+    "watch": ("gpu_vecenv.cli.watch:watch", "write a video of a run's policies, or show a run in progress"),
     "page": ("gpu_vecenv.cli.page:page", "write a web page in which an env runs, with a run's policies, and is played"),
     "play": ("gpu_vecenv.cli.play:play", "steer an agent among a run's policies, in a page or in a window"),
     "export": ("gpu_vecenv.cli.export:export", "write a policy of a run for torch.export, ONNX or TorchScript"),

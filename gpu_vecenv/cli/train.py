@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
+from gpu_vecenv.backend.wasm import require_compiler
 from gpu_vecenv.cli import many
-from gpu_vecenv.cli.key_value import Settings, help_option, parse_settings
+from gpu_vecenv.cli.key_value import Settings, help_option, parse_settings, require_within
 from gpu_vecenv.cli.main import RUN_PARTS, missing_modules
 from gpu_vecenv.cli.processes import device_of, require_one_kind, restarted_run, start_processes
 from gpu_vecenv.cli.run_options import LearningOptions, RunOptions, given_options, option_name, with_file
@@ -21,6 +22,7 @@ from gpu_vecenv.train.config import AUTO, TrainConfig
 from gpu_vecenv.train.errors import ConfigError, UnfinishedError
 from gpu_vecenv.train.processes.join import joined, own_rank
 from gpu_vecenv.train.runner.many import AT_ONCE
+from gpu_vecenv.web.loopback import require_server
 
 if TYPE_CHECKING:
     from gpu_vecenv.train.runner.one_of_many import RunResult
@@ -41,6 +43,8 @@ def train(
     dry_run: bool = False,
     matches: bool = True,
     video: bool = True,
+    live: bool = False,
+    live_port: Annotated[int | None, help_option("a free one", "INT")] = None,
     opponent: Annotated[Settings, help_option("none", "ROLE=WHO ...")] = (),
     modules: Annotated[Settings, help_option("none", "MODULE ...")] = (),
     options: Annotated[RunOptions, tyro.conf.arg(name="")] = RunOptions(),  # noqa: B008  (frozen)
@@ -64,6 +68,8 @@ def train(
         dry_run: with --gpus: print the command of torchrun, and start nothing.
         matches: play matches against random play at the end, and print what was learned.
         video: write a video at the end.
+        live: serve a page on this machine that shows worlds of the run while it goes on, and print its address.
+        live_port: port of that page.
         opponent: roles that act and do not learn; WHO is random, a scripted policy of the env such as flee, or a policy of
             another run, FOLDER[:POLICY][@best|@newest]. A folder alone means its policy of that role.
         modules: modules that register the run's algorithms, networks and env, to import first.
@@ -75,6 +81,7 @@ def train(
     import_modules(modules)
     settings = given_options(options, learning)
     require_one_kind(gpus, dry_run, seeds)
+    port = _live_port(live, live_port, seeds)
     left_out = say_left_out() | ({"matches"} if not matches else set()) | ({"video"} if not video else set())
     opponents = {role: str(who) for role, who in parse_settings(opponent, "--opponent").items()}
     if resume:
@@ -83,6 +90,7 @@ def train(
         folder = _resumed_folder(env_id, config, seeds, settings)
         if many.holds_runs(folder):
             require_one_kind(gpus, dry_run, folder)
+            _live_port(live, live_port, folder)
             return _finish(folder, many.resume_seeds(folder, settings, at_once, devices), left_out)
     else:
         settings = with_file(settings if env_id is None else {"env_id": env_id, **settings}, config)
@@ -103,9 +111,34 @@ def train(
         return
     if not resume and restarted_run(settings):
         resume, folder, settings = True, str(settings["out"]), {}
-    trainer = _trained(settings, folder if resume else None)
+    trainer = _trained(settings, folder if resume else None, port)
     if own_rank() == 0:
         show_run(trainer, left_out, [of_algorithm, *modules])
+
+
+def _live_port(live: bool, port: int | None, several: int | str | None) -> int | None:
+    """Return the port of the live page of a run, 0 for a free one; None without a page.
+
+    Args:
+        live: the option ``--live``.
+        port: the option ``--live-port``.
+        several: the option ``--seeds``, or the folder of several runs; None: one run.
+
+    Raises:
+        ConfigError: an option has no effect, there are several runs, or the port is none.
+        MissingExtraError: packages of the extra "web" are missing.
+    """
+    if not live and port is not None:
+        raise ConfigError(f"--live-port: expected --live with it, got {port} alone")
+    if live and several is not None:
+        raise ConfigError(f"--live: expected one run, got those of {several!r}; watch one of them in a run of its own")
+    if port is not None:
+        require_within("--live-port", port, 0, 65535)
+    if not live:
+        return None
+    require_server()
+    require_compiler()
+    return port or 0
 
 
 def _with_opponents(settings: Mapping[str, Any], opponents: Mapping[str, str]) -> dict[str, Any]:
@@ -116,12 +149,13 @@ def _with_opponents(settings: Mapping[str, Any], opponents: Mapping[str, str]) -
     return {**settings, **{name: config.to_options()[name] for name in ("policy_map", "policies", "frozen", "load_policies")}}
 
 
-def _trained(settings: Mapping[str, Any], folder: str | None) -> Trainer:
+def _trained(settings: Mapping[str, Any], folder: str | None, live: int | None) -> Trainer:
     """Train, in this process or in those that torchrun started, and return the closed trainer.
 
     Args:
         settings: options of a new run, or those that a resumed one changes.
         folder: folder of a run to resume; None: a new run.
+        live: port of the run's live page; None: no page.
     """
     from gpu_vecenv.train.run_folder.progress import Progress
     from gpu_vecenv.train.runner.trainer import Trainer
@@ -135,6 +169,8 @@ def _trained(settings: Mapping[str, Any], folder: str | None) -> Trainer:
             else:
                 trainer = Trainer.resume(folder, processes=processes, **settings)
         with contextlib.closing(trainer):
+            if live is not None:
+                trainer.serve_live_page(live)
             trainer.train()
     return trainer
 

@@ -1,8 +1,10 @@
-"""The command ``watch``: a video of a run's policies."""
+"""The command ``watch``: a video of a run's policies, or the live page of a run in progress."""
 
 from __future__ import annotations
 
+import inspect
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -13,6 +15,7 @@ from gpu_vecenv.cli.who_plays import who_plays
 from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.render.style import make_style
 from gpu_vecenv.render.worlds import MAX_TILES
+from gpu_vecenv.train.run_folder.live_file import live_address
 from gpu_vecenv.train.runner.build import import_modules
 from gpu_vecenv.train.runner.watch import MAX_FPS, FilmOptions, film
 from gpu_vecenv.vector.inputs.seeding import MAX_SEED
@@ -35,6 +38,7 @@ def watch(
     scale: float = 1.0,
     threads: Annotated[int | None, help_option("the run's", "INT")] = None,
     modules: Annotated[Settings, help_option("none", "MODULE ...")] = (),
+    live: bool = False,
 ) -> None:
     """Write a video of worlds in which the policies of a run, or of several runs, act.
 
@@ -59,7 +63,10 @@ def watch(
         scale: factor on the width and height of the video, 0.1 to 8.
         threads: CPU threads of torch.
         modules: modules that register the run's env and networks, to import first; a checkpoint alone imports none.
+        live: print the address of the page that shows worlds of the run while it goes on; it was started with train --live.
     """
+    if live:
+        return _print_live(dict(locals()))
     import_modules(modules)
     _require_options(out, episodes, worlds, max_frames, seed, fps)
     make_style(theme, scale, ("--theme", "--scale"))
@@ -67,6 +74,21 @@ def watch(
     options = FilmOptions(episodes, worlds, max_frames, seed, deterministic, beside_random, fps, theme, scale)
     path, cut = film(target, out, policy_map, None, True, options, changes)
     print(f"video: {path}{f', cut after {cut:,} frames: set another number by --max-frames' if cut else ''}")
+
+
+def _print_live(arguments: Mapping[str, object]) -> None:
+    """Print the address of the live page of a run.
+
+    Raises:
+        ParameterError: the run is not in progress or has no page, or an option of a video is given.
+    """
+    for name, parameter in inspect.signature(watch).parameters.items():
+        if name not in ("run", "live") and arguments[name] != parameter.default:
+            option = f"--{name.replace('_', '-')}"
+            raise ParameterError(f"--live: expected no option of a video, which it writes none of, got {option}.")
+    if arguments["run"] is None:
+        raise ParameterError("--live: expected the folder of a run in progress, got none.")
+    print(f"live: {live_address(Path(str(arguments['run'])))}")
 
 
 def _require_options(out: Path | None, episodes: int, worlds: int, max_frames: int | None, seed: int, fps: int) -> None:

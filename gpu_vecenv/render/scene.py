@@ -266,5 +266,5 @@ class Pictures(NamedTuple):
             "frame": [scenes.index(scene) for scene in self.frame],
             "scene": [scenes.index(scene) for scene in self.scene],
             "stacked": self.stacked,
-            "legend": [[glyph.word, glyph.shapes((0.0, 0.0)).json] for glyph in self.legend],
+            "legend": [[glyph.word, glyph.shapes((12.0, 12.0)).json] for glyph in self.legend],
         }

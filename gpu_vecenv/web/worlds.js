@@ -166,6 +166,16 @@ export class Worlds extends Kernels {
     this.launch("gv_reset", count);
   }
 
+  /**
+   * Overwrites arrays, among them the state, and observes the new state. Each world reads its own random key from now on.
+   * @param {Record<string, Uint8Array>} arrays bytes by member
+   */
+  setState(arrays) {
+    for (const [name, bytes] of Object.entries(arrays)) bytesOf(this.arrays[name]).set(bytes);
+    this.arrays.shared_key[1] = OWN_KEYS;
+    this.launch("gv_observe", this.worlds);
+  }
+
   /** Steps the first worlds, by default all, with the actions in `arrays.action`, or `arrays.ROLE_action` by role. */
   step(count = this.worlds) { this.launch("gv_step", count); }
 

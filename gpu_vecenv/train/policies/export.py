@@ -81,10 +81,8 @@ def write_policy(policy: Policy, path: str | Path) -> Path:
     if missing:
         needs = " and ".join(missing)
         raise MissingExtraError(f'export: a file that ends with .onnx needs {needs}: pip install "gpu-vecenv[export]"')
-    policy = copy.deepcopy(policy).cpu().eval()
-    if isinstance(policy, ActorCritic):
-        policy.checks_results = False  # torch.export cannot trace the check
-    group = policy.group
+    program = program_of(policy)
+    policy, group = program.policy, policy.group
     obs = samples_of(policy.network, group)
     inputs = {"obs": obs} if isinstance(obs, Tensor) else dict(obs)
     if group.masked:
@@ -92,7 +90,6 @@ def write_policy(policy: Policy, path: str | Path) -> Path:
     named = {} if policy.ids is None else {"agent": torch.zeros(*_rows_of(inputs), dtype=torch.int32, device="cpu")}
     if policy.state_shape is not None:
         named["state"] = torch.zeros(*_rows_of(inputs), *policy.state_shape, dtype=torch.float32, device="cpu")
-    program = _Rows(policy) if "obs" in inputs else _Worlds(policy)
     try:
         if path.suffix == ".pt":
             content = _torchscript(program, {**inputs, **named})
@@ -107,8 +104,16 @@ def write_policy(policy: Policy, path: str | Path) -> Path:
     return path
 
 
-class _Program(nn.Module):
-    """The computation of an exported file."""
+def program_of(policy: ActorCritic | ActorPolicy) -> Program:
+    """Return the computation of an exported file for a copy of a policy on the host."""
+    policy = copy.deepcopy(policy).cpu().eval()
+    if isinstance(policy, ActorCritic):
+        policy.checks_results = False  # torch.export cannot trace the check
+    return _Rows(policy) if policy.group.shared is None else _Worlds(policy)
+
+
+class Program(nn.Module):
+    """The computation of an exported file: outputs of a policy, by ``output_names``."""
 
     low: Tensor
     high: Tensor
@@ -153,7 +158,7 @@ class _Program(nn.Module):
         return action.squeeze(-1) if policy.discrete else action, scores
 
 
-class _Rows(_Program):
+class _Rows(Program):
     """Observations by row."""
 
     def forward(
@@ -163,7 +168,7 @@ class _Rows(_Program):
         return self.results(obs, mask, agent, state)
 
 
-class _Worlds(_Program):
+class _Worlds(Program):
     """Observations with a shared part."""
 
     def forward(
@@ -195,7 +200,7 @@ def _pt2(exported: torch.export.ExportedProgram) -> bytes:
     return file.getvalue()
 
 
-def _torchscript(program: _Program, inputs: dict[str, Tensor]) -> bytes:
+def _torchscript(program: Program, inputs: dict[str, Tensor]) -> bytes:
     """Return a TorchScript program, which is checked with another number of samples than it was traced with.
 
     Raises:

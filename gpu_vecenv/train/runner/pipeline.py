@@ -16,6 +16,7 @@ from gpu_vecenv.train.errors import NonFiniteError
 from gpu_vecenv.train.runner.diagnosis import describe_nonfinite, describe_nonfinite_state
 from gpu_vecenv.train.runner.executor import Executor
 from gpu_vecenv.train.runner.iteration import IN_FLIGHT, NONFINITE
+from gpu_vecenv.train.runner.live import LiveView
 from gpu_vecenv.train.runner.run_state import RunState
 
 CHECKPOINT_S = 60.0
@@ -28,6 +29,7 @@ class Pipeline:
 
     Attributes:
         most: largest number of iterations in flight, 1 to ``IN_FLIGHT``.
+        live: what records rollouts for a page; None without one.
     """
 
     def __init__(self, parts: RunState, executor: Executor, most: int) -> None:
@@ -39,6 +41,7 @@ class Pipeline:
             most: largest number of iterations in flight.
         """
         self.parts, self.executor, self.most = parts, executor, most
+        self.live: LiveView | None = None
         self._device = torch.device(parts.collector.env.device)
         on_gpu = self._device.type == "cuda"
         self._done = [torch.cuda.Event() for _ in range(IN_FLIGHT)] if on_gpu else []
@@ -73,7 +76,11 @@ class Pipeline:
         if wishes != self._wishes:
             self.parts.iteration.wishes.copy_(torch.tensor(wishes, dtype=torch.float32, device="cpu"))
             self._wishes = wishes
+        if self.live is not None:
+            self.live.before(number)
         self.executor(self.parts.iteration, number == 0)
+        if self.live is not None:
+            self.live.after()
         row = self._launched % IN_FLIGHT
         self._launched += 1
         if self._done:
@@ -96,6 +103,8 @@ class Pipeline:
         number, row = self._waiting.popleft()
         if self._done:
             self._wait(row)  # the one host sync
+        if self.live is not None:
+            self.live.finished(number)
         self._times.append(time.perf_counter())
         values = dict(zip(self.parts.iteration.metric_names, self.parts.iteration.metric_rows.rows[row].tolist(), strict=True))
         for name in self.parts.policies:

@@ -24,6 +24,7 @@ from gpu_vecenv.train.run_folder.best import BestReturn
 from gpu_vecenv.train.run_folder.checkpoint import load_checkpoint, saved_config
 from gpu_vecenv.train.run_folder.checkpoint_file import require_content, save_checkpoint
 from gpu_vecenv.train.run_folder.folder import lock_run_folder, require_no_run
+from gpu_vecenv.train.run_folder.live_file import remove_address, write_address
 from gpu_vecenv.train.run_folder.logger import Logger
 from gpu_vecenv.train.run_folder.metrics import METRICS_FILE
 from gpu_vecenv.train.run_folder.run_files import RunFiles
@@ -37,6 +38,7 @@ from gpu_vecenv.train.runner.effects import require_effects, require_parts, requ
 from gpu_vecenv.train.runner.executor import GraphExecutor, make_executor
 from gpu_vecenv.train.runner.interrupt import StopRequest
 from gpu_vecenv.train.runner.iteration import IN_FLIGHT, WISHES
+from gpu_vecenv.train.runner.live import LiveView
 from gpu_vecenv.train.runner.memory import memory_in_errors, require_rollout_room
 from gpu_vecenv.train.runner.nonfinite_world import with_world
 from gpu_vecenv.train.runner.opponents import functions_again, with_opponents
@@ -176,6 +178,11 @@ class Trainer:
         with resumed_run(path, changes, processes) as resumed:
             options: dict[str, Any] = {"callbacks": callbacks, "sinks": sinks, "shares_gpu": shares_gpu, "processes": processes}
             return cls(resumed.config, quiet, **options, **code, resumed=resumed)
+
+    @property
+    def live_address(self) -> str | None:
+        """Address of the page that shows worlds of the run, on this machine; None without one."""
+        return None if self.pipeline.live is None else self.pipeline.live.server.address
 
     def _with_sizes(
         self, config: TrainConfig, networks: Mapping[str, nn.Module] | None, shares_gpu: bool
@@ -318,6 +325,8 @@ class Trainer:
             say(_run_text(self.config, self.parts))
             for line in _preset_lines(self.config, self.parts) if self.iteration == 0 else ():
                 say(line)
+            if self.live_address is not None:
+                say(f"live: {self.live_address}")
         if self._folder is not None:
             self._folder.check()
         limit = LaunchLimit(saves, self.config.checkpoint_interval, self.config.evaluation_interval)
@@ -362,6 +371,36 @@ class Trainer:
         if saves and not self.quiet:
             why = stop.received or self.finished or ("stopped" if self._all_stop else "paused")
             say(f"{why}: iteration {self.iteration}, saved {path}")
+
+    def serve_live_page(self, port: int = 0) -> str | None:
+        """Serve a page that shows worlds of the run, on this machine alone, until ``close()``.
+
+        Args:
+            port: port of this machine; 0 takes a free one.
+
+        Returns:
+            Its address, also ``live_address``. Of several processes the first one has the page, which shows its worlds; None in
+            the others.
+
+        Raises:
+            MissingExtraError: packages of the extra "web" are missing.
+            CompileError: the kernels cannot be compiled for pages.
+            ParameterError: the port is taken or not allowed.
+            SequenceError: there is a page, or iterations are in flight.
+            OSError: the address cannot be written to the run's folder.
+        """
+        self.pipeline.require_none()
+        if self.live_address is not None:
+            raise SequenceError(f"serve_live_page(): expected one call, got another one; the page is at {self.live_address}")
+        if not self._is_first:
+            return None
+        live = LiveView(self.config.env_id, self.env, self.parts, port, self.config.out)
+        self._resources.callback(live.close)
+        self.pipeline.live, self._sinks = live, (*self._sinks, live.curves)
+        if self._folder is not None:
+            write_address(self._folder.path, live.server.address)
+            self._resources.callback(remove_address, self._folder.path, live.server.address)
+        return live.server.address
 
     def request_stop(self, reason: str) -> None:
         """End the present ``train()`` after the iterations in flight, with a save; ``finished`` then holds the reason.

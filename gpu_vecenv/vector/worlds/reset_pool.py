@@ -18,18 +18,23 @@ _WORLD_STATE = [field.name for field in WORLD_STATE]
 
 
 class ResetPool:
-    """Reset pool of one env on its device. It may change between launches, also between replays of a captured graph."""
+    """Reset pool of one env on its device. It may change between launches, also between replays of a captured graph.
+
+    Attributes:
+        size: int32 (1,) on the device, number of entries; 0 or -1 without a pool.
+        arrays: fields of the entries by name; empty without a pool. A change of the pool replaces the dict.
+    """
 
     def __init__(self, layout: Layout, memory: Memory) -> None:
         self._layout = layout
         self._memory = memory
-        self._size = memory.from_numpy(np.zeros(1, np.int32))
+        self.size = memory.from_numpy(np.zeros(1, np.int32))
         self._fields = memory.from_numpy(np.zeros(len(layout.state), np.uint64))
-        self._arrays: dict[str, Array] = {}
+        self.arrays: dict[str, Array] = {}
 
     def addresses(self) -> dict[str, int]:
         """Addresses by member of the argument struct."""
-        return {"pool_size": self._memory.address(self._size), "pool_fields": self._memory.address(self._fields)}
+        return {"pool_size": self._memory.address(self.size), "pool_fields": self._memory.address(self._fields)}
 
     def set(self, states: Mapping[str, Any] | None) -> None:
         """Make resets draw their start from these states from now on; None for the env's own starts.
@@ -45,22 +50,22 @@ class ResetPool:
         addresses = [self._memory.address(arrays[f.name]) if f.name in arrays else 0 for f in self._layout.state]
         self._memory.assign(self._fields, self._memory.from_numpy(np.array(addresses, np.uint64)))
         self._set_size(len(next(iter(arrays.values()))) if arrays else -1)
-        self._arrays = arrays  # kept alive, because kernels have their addresses
+        self.arrays = arrays  # kept alive, because kernels have their addresses
 
     def get(self, out: Memory | None) -> dict[str, Any]:
         """Return copies of the pool's fields in the array kind of ``out``, on the host for None; empty without a pool."""
         if out is not None and out.kind == self._memory.kind:
-            return {name: self._memory.copy(array) for name, array in self._arrays.items()}
-        host: dict[str, Any] = {name: self._memory.to_numpy(array) for name, array in self._arrays.items()}
+            return {name: self._memory.copy(array) for name, array in self.arrays.items()}
+        host: dict[str, Any] = {name: self._memory.to_numpy(array) for name, array in self.arrays.items()}
         return host if out is None else {name: out.from_numpy(array) for name, array in host.items()}
 
     def forget_entries(self) -> None:
         """Without a pool, make resets write -1 to ``pool_entry``, because a state that was set may hold entries of a pool."""
-        if not self._arrays:
+        if not self.arrays:
             self._set_size(-1)
 
     def _set_size(self, size: int) -> None:
-        self._memory.assign(self._size, self._memory.from_numpy(np.array([size], np.int32)))
+        self._memory.assign(self.size, self._memory.from_numpy(np.array([size], np.int32)))
 
     def _checked(self, states: Mapping[str, Any]) -> dict[str, Array]:
         fields = {field.name: field for field in self._layout.spec.state}
