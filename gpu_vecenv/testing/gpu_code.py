@@ -40,8 +40,8 @@ def check_ptx(subject: Subject, architectures: Sequence[int] = ARCHITECTURES, mo
                 raise CheckError(f"NVRTC, for sm_{arch}: {error}") from error
             if has_trap(ptx):
                 raise CheckError(
-                    f"{MODULES[module][0]} for sm_{arch} has a trap: somewhere its behaviour is undefined, such as that of a loop "
-                    "without an end or of an atomic addition to a variable of one lane."
+                    f"{MODULES[module][0]} for sm_{arch} has a trap: its behaviour is undefined somewhere, as that of a "
+                    "loop without an end, or of an atomic addition to a variable of one lane."
                 )
             wrong = inexact_instructions(ptx, doubles=computes_in_double(layout.spec))
             if wrong:
