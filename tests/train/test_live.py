@@ -182,7 +182,7 @@ def test_a_run_that_is_watched_trains_to_the_same_bits(device, monkeypatch):
     for trainer in (watched, alone):
         trainer.train(6)
         trainer.close()
-    assert len(watched.pipeline.live.server.given) >= 2
+    assert watched.pipeline.live.server.given  # one rollout on a GPU, which has all iterations in flight
     for name, state in weights(alone).items():
         for key, values in state.items():
             assert torch.equal(values, weights(watched)[name][key]), f"{name} {key}"

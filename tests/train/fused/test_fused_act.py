@@ -10,8 +10,8 @@ import pytest
 import torch
 from counters import counters
 from gymnasium import spaces
-from reference import case, slow
-from test_fused_gradient import BOX, CONFIG, TAG, prepared
+from reference import BOX, TAG, case, slow
+from test_fused_gradient import CONFIG, prepared
 
 from gpu_vecenv.errors import ArrayTypeError, ShapeError
 from gpu_vecenv.train.fused.act import FusedPolicy

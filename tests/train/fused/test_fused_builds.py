@@ -9,9 +9,9 @@ import pytest
 import torch
 from counters import counters
 from gymnasium import spaces
-from reference import case
+from reference import BOX, case
 from test_fused_act import CPU, drawn
-from test_fused_gradient import BOX, kernel_gradient
+from test_fused_gradient import kernel_gradient
 
 from gpu_vecenv.backend import programs
 from gpu_vecenv.backend.compiler import LEVELS, compile_object

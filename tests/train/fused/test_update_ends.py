@@ -7,8 +7,7 @@ import pytest
 import torch
 from fused_runs import FusedPPO
 from gymnasium import spaces
-from reference import SCALARS, case, scales
-from test_fused_gradient import BOX
+from reference import BOX, SCALARS, case, scales
 
 from gpu_vecenv.train import PPOConfig
 from gpu_vecenv.train.algorithms.ppo import PPO
