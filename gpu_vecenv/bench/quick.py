@@ -42,10 +42,10 @@ CASES: dict[str, tuple[Case, ...]] = {
 
 TRAINED: dict[str, tuple[Setting, ...]] = {
     kind: tuple(
-        replace(next(setting for setting in SETTINGS[kind] if setting.env == env), only=(way,))
+        replace(next(setting for setting in SETTINGS[kind] if setting.env == env), only=("fused",))
         for env in (CARTPOLE, TAG, GRID_TAG)
     )
-    for kind, way in (("cuda", "fused"), ("cpu", "eager"))
+    for kind in ("cuda", "cpu")
 }
 """The first setting of each env, with the default way to train."""
 

@@ -24,7 +24,7 @@ CACHES = ("GPU_VECENV_CACHE_DIR", "CUPY_CACHE_DIR")
 """Variables with the folders of kernels that were compiled for the CPU and for a GPU."""
 
 WAYS: dict[str, dict[str, dict[str, Any]]] = {
-    "cpu": {"eager": {}},
+    "cpu": {"fused": {}},
     "cuda": {"graph": {"kernels": "torch"}, "fused": {"kernels": "fused"}},
 }
 """Options of a run by the kind of the device and way."""

@@ -42,10 +42,10 @@ WAYS: dict[str, dict[str, Any]] = {
 
 
 def ways(setting: Setting, device: str) -> dict[str, Maker]:
-    """Makers of iterations by kernels, graph and precision, and of several runs side by side; on the CPU of the only way."""
+    """Makers of iterations by kernels, graph and precision, and of several runs side by side; on the CPU by kernels."""
     makers: dict[str, Maker] = {way: functools.partial(_one, setting, way, device) for way in WAYS}
     if device == "cpu":
-        return {"eager": makers["eager"]}
+        return {way: makers[way] for way in ("fused", "eager")}
     return {**makers, f"fused_{RUNS}_runs": functools.partial(_many, setting, device)}
 
 

@@ -49,10 +49,12 @@ def test_runs_side_by_side_have_their_own_seeds_and_equal_numbers_of_iterations(
 
 
 def test_rows_name_their_setting():
-    (row,) = measure(SMALL, "training", training.ways(SMALL, "cpu"), "cpu", {}, 1, 1e-4)
-    assert (row["path"], row["num_steps"], row["num_epochs"], row["num_minibatches"]) == ("eager", 3, 1, 2)
-    assert row["hidden_sizes"] == [64, 64] and row["env_steps_per_s"] == pytest.approx(4 / row["median_s"])
-    assert row["steps_per_sample"] % 3 == 0
+    rows = measure(SMALL, "training", training.ways(SMALL, "cpu"), "cpu", {}, 1, 1e-4)
+    assert [row["path"] for row in rows] == ["fused", "eager"]
+    for row in rows:
+        assert (row["num_steps"], row["num_epochs"], row["num_minibatches"]) == (3, 1, 2)
+        assert row["hidden_sizes"] == [64, 64] and row["env_steps_per_s"] == pytest.approx(4 / row["median_s"])
+        assert row["steps_per_sample"] % 3 == 0
 
 
 @pytest.mark.parametrize("table", [SETTINGS, GOALS])
@@ -74,7 +76,7 @@ def test_a_way_that_falls_back_to_another_has_an_error():
 
 
 def test_each_sample_of_a_goal_is_another_seed_that_ends_where_the_return_is_reached():
-    (row,) = measure(GOAL, "goal", goals.ways(GOAL, "cpu"), "cpu", {}, *samples(GOAL, "goal", 5, 0.1))
+    row, _ = measure(GOAL, "goal", goals.ways(GOAL, "cpu"), "cpu", {}, *samples(GOAL, "goal", 5, 0.1))
     assert len(row["seconds_by_seed"]) == len(row["iterations"]) == len(row["evaluated"]) == 2
     assert row["median_s"] == pytest.approx(np.median(row["seconds_by_seed"])) and "env_steps_per_s" not in row
     assert row["reached"] == 2
@@ -89,13 +91,13 @@ def test_each_sample_of_a_goal_is_another_seed_that_ends_where_the_return_is_rea
 @pytest.mark.slow
 def test_a_seed_that_misses_the_goal_counts_with_its_whole_run():
     far = replace(GOAL, goal=501.0, total_steps=1_000)
-    (row,) = measure(far, "goal", goals.ways(far, "cpu"), "cpu", {}, *samples(far, "goal", 5, 0.1))
+    row, _ = measure(far, "goal", goals.ways(far, "cpu"), "cpu", {}, *samples(far, "goal", 5, 0.1))
     assert row["reached"] == 0 and row["iterations"] == [8, 8]  # 8 iterations of 8 x 16 steps are the first 1,000
 
 
 def test_the_mode_goal_has_cases_on_the_cpu():
     ((case, made),) = groups("goal", "cpu", "cpu", (), ())
-    assert case.title == "preset" and list(made) == ["eager"]
+    assert case.title == "preset" and list(made) == ["fused", "eager"]
 
 
 def test_the_updates_to_a_goal_are_counted_over_the_last_hundred_episodes():
