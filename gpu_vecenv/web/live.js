@@ -77,7 +77,7 @@ class Shown {
       canvas.setAttribute("role", "img");
       canvas.setAttribute("aria-label", `world ${number}`);
       canvas.onclick = () => follow([number, this.agent[1]]);
-      const pictures = described ? new Pictures(described, fields, palette, "system-ui, sans-serif") : null;
+      const pictures = described ? new Pictures(described, fields, palette) : null;
       figure.append(...(pictures ? [canvas] : []), caption);
       return { figure, canvas, caption, pictures };
     });

@@ -23,6 +23,7 @@ const REDUCTIONS = { sum: [0, (x, y) => x + y], min: [Infinity, Math.min], max: 
 const OPACITIES = [0.15, 0.3, 0.48, 0.7]; // of the parts of a trail, the oldest first
 const KEPT = ["trail", "curve", "columns"]; // shapes that follow the states of an episode
 const LEGIBLE = 4; // pixels; smaller letters are not drawn among many worlds
+const FONT = "Helvetica, Arial, 'Liberation Sans', sans-serif"; // about as wide as the letters of Pillow
 const NEVER = 1e9, TURN = 2 * Math.PI;
 const NOWHERE = { x: 0, y: 0, scale: 1 };
 
@@ -60,7 +61,7 @@ export class Scene {
    * @param {Palette} palette
    * @param {string} font family of letters
    */
-  constructor(json, fields, palette, font = "sans-serif") {
+  constructor(json, fields, palette, font = FONT) {
     this.width = /** @type {number} */ (json.size[0]);
     this.height = /** @type {number} */ (json.size[1]);
     this.fields = fields;

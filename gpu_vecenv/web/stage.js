@@ -39,7 +39,7 @@ export class Stage {
   /** Shows pictures in a theme from now on, those of one world or of all. @param {any} json @param {any} palette
    * @param {boolean} wall */
   show(json, palette, wall) {
-    const first = new Pictures(json, this.fields, palette, "system-ui, sans-serif");
+    const first = new Pictures(json, this.fields, palette);
     this.palette = palette;
     this.wall = wall;
     this.pictures = Array.from({ length: wall ? this.worlds.worlds : 1 }, (_, world) => (world ? first.twin() : first));
