@@ -289,53 +289,53 @@ def test_invalid_arguments_are_named(options, text, tmp_path):
 
 
 @pytest.fixture
-def harvest(tmp_path, monkeypatch):
-    """Folder of a run of an env that the module ``harvest`` registers. The module and the id are removed afterwards."""
-    (tmp_path / "harvest.py").write_text(
+def orchard(tmp_path, monkeypatch):
+    """Folder of a run of an env that the module ``orchard`` registers. The module and the id are removed afterwards."""
+    (tmp_path / "orchard.py").write_text(
         "import gymnasium\nimport tag_stand_in\n"
-        "gymnasium.register('Harvest-v0', vector_entry_point=tag_stand_in.TagStandIn)\n"
+        "gymnasium.register('Orchard-v0', vector_entry_point=tag_stand_in.TagStandIn)\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    config = TrainConfig("harvest:Harvest-v0", 2, 40, out=str(tmp_path / "run"))
+    config = TrainConfig("orchard:Orchard-v0", 2, 40, out=str(tmp_path / "run"))
     trainer = Trainer(config, quiet=True)
     trainer.train(iterations=0)
     trainer.close()
 
     def forget():
-        sys.modules.pop("harvest", None)
-        gymnasium.registry.pop("Harvest-v0", None)
+        sys.modules.pop("orchard", None)
+        gymnasium.registry.pop("Orchard-v0", None)
 
     forget()
     yield tmp_path / "run"
     forget()
 
 
-def test_a_checkpoint_imports_no_module(harvest):
+def test_a_checkpoint_imports_no_module(orchard):
     for use in (Trainer.resume, lambda run: eval_run(str(run)), lambda run: watch(str(run))):
-        with pytest.raises(CheckpointError, match="'harvest:Harvest-v0' needs the module 'harvest', and a file must"):
-            use(harvest)
-    assert "harvest" not in sys.modules
+        with pytest.raises(CheckpointError, match="'orchard:Orchard-v0' needs the module 'orchard', and a file must"):
+            use(orchard)
+    assert "orchard" not in sys.modules
 
 
-def test_a_caller_names_the_module_of_a_run(harvest, capsys):
-    run(eval_run, f"{harvest} --episodes 2 --modules harvest")
+def test_a_caller_names_the_module_of_a_run(orchard, capsys):
+    run(eval_run, f"{orchard} --episodes 2 --modules orchard")
     assert "2 episodes of" in capsys.readouterr().out
     with pytest.raises(ConfigError, match="expected a module that can be imported, got 'nowhere'"):
-        run(eval_run, f"{harvest} --modules nowhere")
-    Trainer.resume(harvest, quiet=True)
+        run(eval_run, f"{orchard} --modules nowhere")
+    Trainer.resume(orchard, quiet=True)
 
 
 @pytest.mark.slow
-def test_a_command_that_names_the_module_resumes_the_run(harvest, capsys):
-    run(commands.train, f"harvest:Harvest-v0 --out {harvest} --resume")
+def test_a_command_that_names_the_module_resumes_the_run(orchard, capsys):
+    run(commands.train, f"orchard:Orchard-v0 --out {orchard} --resume")
     assert re.search("video: none, because .*/tests/train has no render.py", capsys.readouterr().out)
-    assert read_metrics(harvest)[-1]["iteration"] == 1
+    assert read_metrics(orchard)[-1]["iteration"] == 1
 
 
-def test_a_module_whose_id_is_registered_is_not_imported(harvest):
-    gymnasium.register("Harvest-v0", vector_entry_point="tag_stand_in:TagStandIn")
-    assert Trainer.resume(harvest, quiet=True).config.env_id == "Harvest-v0"
-    assert "harvest" not in sys.modules
+def test_a_module_whose_id_is_registered_is_not_imported(orchard):
+    gymnasium.register("Orchard-v0", vector_entry_point="tag_stand_in:TagStandIn")
+    assert Trainer.resume(orchard, quiet=True).config.env_id == "Orchard-v0"
+    assert "orchard" not in sys.modules
 
 
 @pytest.mark.slow

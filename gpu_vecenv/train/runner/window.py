@@ -75,7 +75,7 @@ class Steered:
             if action.dim() == row.dim():
                 action[row] = entries[0]
             else:
-                action[row, : len(entries)] = torch.tensor(entries, dtype=action.dtype)
+                action[row, : len(entries)] = torch.tensor(entries, dtype=action.dtype, device=action.device)
         return (action, *others)
 
 
