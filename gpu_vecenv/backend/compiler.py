@@ -79,7 +79,7 @@ _NEEDED = {
     WIDE_LEVEL: {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "avx2", "fma"},
     "x86-64-v3": {"avx2", "bmi1", "bmi2", "fma", "f16c", "movbe"},
 }
-"""What ``/proc/cpuinfo`` names on a processor that runs an instruction set; the last one of ``LEVELS`` runs everywhere."""
+"""Flags in ``/proc/cpuinfo`` of a processor that runs an instruction set; the last one of ``LEVELS`` runs everywhere."""
 
 
 @functools.cache

@@ -10,7 +10,7 @@ from gpu_vecenv.render.scene import At
 
 
 class Held(NamedTuple):
-    """What a player holds, as numbers of a scene."""
+    """Keys that a player holds, as numbers of a scene."""
 
     right: Number
     """From -1 (left) to 1 in the picture."""

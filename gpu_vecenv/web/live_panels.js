@@ -1,5 +1,5 @@
 // @ts-check
-// What the live page shows beside its worlds: the decision of an agent, and curves of metrics.
+// Parts of the live page beside its worlds: the decision of an agent, and curves of metrics.
 
 /** @typedef {{ policy: string, kind: "probabilities" | "values" | "normal" | "number", numbers: Float32Array }} Decisions
  * numbers of all steps, one after the other; see distributions() in live_decisions.py */

@@ -1,4 +1,4 @@
-"""What a page shows of an env, as JSON: its plan, pictures, agents, controls, and the hash of a recorded trajectory."""
+"""Data of a page on an env, as JSON: its plan, pictures, agents, controls, and the hash of a recorded trajectory."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ RewardFunction = Callable[..., Any]
 """From what ``PARAMETERS`` name to the rewards of agents; see ``Shaping``."""
 
 PARAMETERS = ("agent_reward", "terminated", "truncated", "metrics", "state")
-"""What a reward function gets, in this order."""
+"""Arguments of a reward function, in this order."""
 
 TEAM = "team"
 """Reward of each agent: the mean of its role's agents."""
