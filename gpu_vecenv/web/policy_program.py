@@ -15,7 +15,7 @@ ACTIVATIONS = ("none", "tanh", "relu", "elu")
 """Activations between layers, in the order of ``GvActivation``."""
 
 HEADS = ("choices", "greedy", "normal", "squashed", "tangent", "uniform")
-"""Meanings of the outputs of a network, in the order of ``GvHead``: logits, values of choices, means, means and logarithms of deviations
+"""Outputs of a network in the order of ``GvHead``: logits, values of choices, means, means and logarithms of deviations
 before a hyperbolic tangent, numbers before a hyperbolic tangent; none for uniform actions."""
 
 POLICY = Program(
