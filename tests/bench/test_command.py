@@ -41,7 +41,7 @@ def test_the_file_holds_the_command_the_machine_and_a_row_for_every_path(tmp_pat
     rows = {(row["mode"], row["library"], row["path"]): row for row in made["rows"]}
     ours = {("env", f"python_{way}") for way in ("copy_false", "copy_true", "bind", "one_thread")}
     ours |= {("env", way) for way in ("rollout", "rollout_random", "rollout_unkept")}
-    ours |= {("inference", "eager"), ("training", "eager")}
+    ours |= {("inference", "eager"), ("training", "fused"), ("training", "eager")}
     assert {(mode, path) for mode, library, path in rows if library == "gpu_vecenv"} == ours
     assert ("env", "Gymnasium", "vector_entry_point") in rows
     for row in rows.values():
@@ -226,13 +226,13 @@ def test_start_up_is_measured_with_both_caches(tmp_path):
 def test_the_start_of_training_is_measured_up_to_a_trained_policy(monkeypatch):
     monkeypatch.setattr(startup, "TO_THE_END", {"evaluation_interval": 1, "stop_at": 1.0})
     _, (case, ways) = groups("startup", "cpu", "cpu", ("cartpole",), ())
-    assert list(ways) == [f"eager_{way}" for way in ("first_iteration_cold", "first_iteration_warm", "trained_warm")]
+    assert list(ways) == [f"fused_{way}" for way in ("first_iteration_cold", "first_iteration_warm", "trained_warm")]
     assert len(startup.training_ways(case, "cuda:0")) == 6
-    (trained,) = measure(case, "startup", {"trained": ways["eager_trained_warm"]}, "cpu", FLOORS, 1, None)
+    (trained,) = measure(case, "startup", {"trained": ways["fused_trained_warm"]}, "cpu", FLOORS, 1, None)
     assert list(trained["phases_s"]) == ["imported", "built", "iterated", "trained"]
     assert trained["phases_s"]["trained"] == trained["median_s"] > trained["phases_s"]["iterated"]
     monkeypatch.setattr(startup, "TO_THE_END", {"evaluation_interval": 1, "stop_at": 501.0, "patience": 1})
-    (failed,) = measure(case, "startup", {"x": startup.training_ways(case, "cpu")["eager_trained_warm"]}, "cpu", FLOORS, 1, None)
+    (failed,) = measure(case, "startup", {"x": startup.training_ways(case, "cpu")["fused_trained_warm"]}, "cpu", FLOORS, 1, None)
     assert "did not get to 'trained': RuntimeError: expected a mean return of 501.0, got" in failed["error"]
 
 

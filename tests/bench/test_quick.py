@@ -48,10 +48,11 @@ def test_the_file_is_written_where_the_user_says(tiny, capsys):
     assert main(["bench", "--quick", "--device", "cpu", "--envs", "cartpole", "--no-peers", "--out", "deep/quick.json"]) == 0
     made = json.loads((tiny / "deep" / "quick.json").read_text())
     assert [(each["mode"], each["path"]) for each in made["rows"]] == [
-        ("env", "python_copy_false"), ("env", "rollout"), ("env", "rollout_random"), ("training", "eager")]  # fmt: skip
+        ("env", "python_copy_false"), ("env", "rollout"), ("env", "rollout_random"), ("training", "fused"),
+        ("training", "eager")]  # fmt: skip
     assert made["command"] == "gpu-vecenv bench --envs cartpole --device cpu --no-peers --quick"
     assert made["rounds"] == quick.ROUNDS
-    assert "4 rows in deep/quick.json" in capsys.readouterr().out
+    assert "5 rows in deep/quick.json" in capsys.readouterr().out
 
 
 def test_cells_hold_the_fastest_mode_and_the_fastest_way_of_each_library():

@@ -46,6 +46,7 @@ class HostPolicy:
         outputs = self.outputs(cast(Tensor, inputs.obs).unsqueeze(0), 0).squeeze(0)
         return self.policy.choose(outputs, inputs.mask, draw, deterministic)
 
+    @torch.no_grad()
     def log_prob(self, inputs: Inputs, action: Tensor) -> Tensor:
         """Return the log-probabilities of the actions of all steps at once, float32 (S, B).
 

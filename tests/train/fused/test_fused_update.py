@@ -221,6 +221,15 @@ def test_actions_of_a_run_have_a_ratio_of_one(name):
     assert len(seen) == 3 and all(abs(metrics["kl"]) < 1e-6 and metrics["clip_fraction"] == 0.0 for metrics in seen)
 
 
+def test_recorded_rollouts_keep_no_operations_for_gradients():
+    """They would hold all iterations in memory."""
+    trainer = Trainer(TrainConfig("WarpPendulum-v1", 2, 2 * 64, device="cpu", kernels="fused", ppo=PPOConfig(num_steps=4)), quiet=True)
+    trainer.train(2)
+    (slabs,) = trainer.parts.rollout.groups
+    assert not any(x.requires_grad for x in vars(slabs).values() if isinstance(x, torch.Tensor))
+    trainer.close()
+
+
 def test_an_observation_beyond_16_bits_ends_the_run_with_its_place():
     config = TrainConfig(
         "WarpCartPole-v1", num_envs=4, total_steps=4 * 8, device="cpu", network=NetworkConfig((32, 32)),
