@@ -223,7 +223,8 @@ def test_actions_of_a_run_have_a_ratio_of_one(name):
 
 def test_recorded_rollouts_keep_no_operations_for_gradients():
     """They would hold all iterations in memory."""
-    trainer = Trainer(TrainConfig("WarpPendulum-v1", 2, 2 * 64, device="cpu", kernels="fused", ppo=PPOConfig(num_steps=4)), quiet=True)
+    config = TrainConfig("WarpPendulum-v1", 2, 2 * 64, device="cpu", kernels="fused", ppo=PPOConfig(num_steps=4))
+    trainer = Trainer(config, quiet=True)
     trainer.train(2)
     (slabs,) = trainer.parts.rollout.groups
     assert not any(x.requires_grad for x in vars(slabs).values() if isinstance(x, torch.Tensor))
