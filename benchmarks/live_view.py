@@ -80,19 +80,19 @@ def main() -> None:
     parser.add_argument("--num-envs", type=int)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--seconds", type=float, default=40.0)
-    given = parser.parse_args()
-    if given.env_id.startswith("http://"):  # this file as a page
-        return ask(given.env_id)
+    arguments = parser.parse_args()
+    if arguments.env_id.startswith("http://"):  # this file as a page
+        return ask(arguments.env_id)
     spent = Spent()
-    options = {} if given.num_envs is None else {"num_envs": given.num_envs}
-    trainer = Trainer(TrainConfig(given.env_id, total_steps=2**60, device=given.device, **options), quiet=True)
+    options = {} if arguments.num_envs is None else {"num_envs": arguments.num_envs}
+    trainer = Trainer(TrainConfig(arguments.env_id, total_steps=2**60, device=arguments.device, **options), quiet=True)
     address = trainer.serve_live_page()
     trainer.train(3)
-    print(f"{given.env_id}, no page: {measure(trainer, spent, given.seconds)}", flush=True)
+    print(f"{arguments.env_id}, no page: {measure(trainer, spent, arguments.seconds)}", flush=True)
     with subprocess.Popen([sys.executable, __file__, str(address)]) as page:
         time.sleep(1)
         trainer.train(1)
-        print(f"{given.env_id}, a page: {measure(trainer, spent, given.seconds)}", flush=True)
+        print(f"{arguments.env_id}, a page: {measure(trainer, spent, arguments.seconds)}", flush=True)
         page.kill()
     trainer.close()
 

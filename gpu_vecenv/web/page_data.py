@@ -143,17 +143,17 @@ def roles_of(layout: Layout) -> list[Json]:
 
 def controls_of(layout: Layout, renderer: SceneRenderer | None) -> dict[str, Json]:
     """Return the controls by role."""
-    given = {} if renderer is None else dict(renderer.controls(layout.params, HELD))
-    if unknown := sorted({*given} - {*layout.role_counts}):
+    by_role = {} if renderer is None else dict(renderer.controls(layout.params, HELD))
+    if unknown := sorted({*by_role} - {*layout.role_counts}):
         raise ParameterError(f"{layout.spec.name}: controls(): expected roles out of {list(layout.role_counts)}, got {unknown}.")
     for role in roles_of(layout):
         group = layout.groups[role["group"]]
-        if role["name"] not in given and (plain := _plain_controls(group)) is not None:
-            given[role["name"]] = plain
-        if role["name"] in given and len(given[role["name"]].entries) > group.num_entries:
-            got = len(given[role["name"]].entries)
+        if role["name"] not in by_role and (plain := _plain_controls(group)) is not None:
+            by_role[role["name"]] = plain
+        if role["name"] in by_role and len(by_role[role["name"]].entries) > group.num_entries:
+            got = len(by_role[role["name"]].entries)
             raise ParameterError(f"{layout.spec.name}: controls(): expected at most {group.num_entries} entries, got {got}.")
-    return {role: controls.json for role, controls in given.items()}
+    return {role: steered.json for role, steered in by_role.items()}
 
 
 def _plain_controls(group: Group) -> Controls | None:

@@ -34,8 +34,8 @@ def sliders(layout: Layout) -> list[Json]:
     """
     kind = renderer_kind(layout)
     pictures = leaves(pictures_of(layout, kind))
-    found = (_slider(layout, param, kind, pictures) for param in layout.spec.kernel_params)
-    return [slider for slider in found if slider is not None]
+    possible = (_slider(layout, param, kind, pictures) for param in layout.spec.kernel_params)
+    return [slider for slider in possible if slider is not None]
 
 
 def _slider(layout: Layout, param: Param, kind: type[SceneRenderer] | None, pictures: list[Any]) -> Json | None:
@@ -87,14 +87,14 @@ def _change(layout: Layout, changed: Layout, pictures: list[Any], drawn: list[An
 
 def leaves(json: Json) -> list[Any]:
     """Return the numbers, texts and other single values of data, in its order; ``page.js`` counts them in the same way."""
-    found: list[Any] = []
+    single: list[Any] = []
 
     def walk(part: Any) -> None:
         if isinstance(part, dict | list):
             for each in part.values() if isinstance(part, dict) else part:
                 walk(each)
         else:
-            found.append(part)
+            single.append(part)
 
     walk(json)
-    return found
+    return single

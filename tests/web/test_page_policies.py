@@ -86,7 +86,7 @@ def trained(policy):
 
 
 def inputs_of(group):
-    """What the agents of all worlds observe, and the counters of their draws."""
+    """Observations of the agents of all worlds, and the counters of their draws."""
     generator = torch.Generator().manual_seed(2)
     own = 3 * torch.randn(WORLDS, AGENTS, FEATURES, generator=generator) + 1
     obs = {"shared": torch.randn(WORLDS, SHARED, generator=generator), "own": own} if group.shared else own.flatten(0, 1)

@@ -18,7 +18,8 @@ GV_INLINE GvVector gv_exp(const GvVector& x) {
     const GvInts whole = __builtin_convertvector(n, GvInts), half = whole >> 1;
     return x == x ? p * (GvVector)((half + 127) << 23) * (GvVector)((whole - half + 127) << 23) : x;
 }
-// Of positive finite x, or NaN of NaN.
+
+// Natural logarithm of positive finite numbers; NaN of NaN.
 GV_INLINE GvVector gv_log_inside(const GvVector& x) {
     const GvInts bits = (GvInts)x - 0x3f3504f3;  // of sqrt(1/2)
     const GvVector f = (GvVector)((bits & 0x7fffff) + 0x3f3504f3) - 1.0f, square = f * f;

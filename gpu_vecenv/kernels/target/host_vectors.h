@@ -50,7 +50,7 @@ GV_INLINE GvVector gv_fused_or_two(const GvVector& a, const GvVector& b, const G
 #endif
 }
 
-// As gv_min and gv_max of lib/math.h, for each element.
+// Minimum and maximum of each element, with the cases of NaN of gv_min and gv_max in lib/math.h.
 // GCC makes no instruction of its own for a minimum out of a selection.
 GV_INLINE GvVector gv_min(const GvVector& x, const GvVector& y) {
 #if defined(__AVX512F__)

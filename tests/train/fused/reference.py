@@ -13,6 +13,7 @@ from gymnasium import spaces
 from gpu_vecenv.spec.roles import Group
 from gpu_vecenv.train import NetworkConfig, PPOConfig
 from gpu_vecenv.train.algorithms.schedules import DeviceScalars
+from gpu_vecenv.train.fused.guard import kernel_gradient as kernel_gradient_of
 from gpu_vecenv.train.fused.update_ends import SCALED_TO
 from gpu_vecenv.train.policies.build import make_policy
 from gpu_vecenv.train.policies.contract import Inputs, Policy
@@ -145,6 +146,25 @@ def saturate(policy, factor):
         for layer in policy.network.critic_layers[:-1]:
             if isinstance(layer, torch.nn.Linear):
                 layer.weight.mul_(factor)
+
+
+def gradient_and_terms(kernels, one: Case):
+    """Return gradients by name and the terms of the loss by kernels, means over the rows that count."""
+    gradient = kernel_gradient_of(kernels, one.index, one.used)
+    sizes, sums, rows = kernels.sizes, kernels.sums, int(one.used.sum())
+    choices = rows if one.samples.choice is None else int(one.samples.choice.flatten()[one.index[one.used]].sum())
+    assert sums[sizes.actor_columns - 1] == choices and (not sizes.may_lack_choice or sums[-1] == rows)
+    terms = sums[sizes.actor_columns - 5 : sizes.actor_columns - 1] / choices
+    value_loss = sums[-2 if sizes.may_lack_choice else -1].view(1) / rows
+    return gradient, torch.cat((terms[:1], value_loss, terms[1:]))
+
+
+def layers_of(gradient):
+    """Group gradients by layer: weight and bias together."""
+    layers = {}
+    for name, value in gradient.items():
+        layers.setdefault(name.rpartition(".")[0] or name, []).append(value)
+    return layers
 
 
 def exact_gradient(one: Case, config: PPOConfig, scalars: DeviceScalars = SCALARS):

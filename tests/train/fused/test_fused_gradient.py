@@ -7,7 +7,7 @@ import pytest
 import torch
 from fused_runs import FusedPPO
 from gymnasium import spaces
-from reference import CASES, SCALARS, case, exact_gradient, relative_error, saturate, scales, slow
+from reference import CASES, SCALARS, case, exact_gradient, gradient_and_terms, layers_of, relative_error, saturate, scales, slow
 
 from gpu_vecenv.train import PPOConfig
 from gpu_vecenv.train.algorithms.loss import TERMS
@@ -39,21 +39,7 @@ def prepared(one, config, rows=None):
 def kernel_gradient(one, config=CONFIG, rows=None):
     """Return gradients by name and the terms of the loss, means over the rows that count."""
     kernels, _numbers = prepared(one, config, rows)
-    found = kernel_gradient_of(kernels, one.index, one.used)
-    sizes, sums, rows = kernels.sizes, kernels.sums, int(one.used.sum())
-    choices = rows if one.samples.choice is None else int(one.samples.choice.flatten()[one.index[one.used]].sum())
-    assert sums[sizes.actor_columns - 1] == choices and (not sizes.may_lack_choice or sums[-1] == rows)
-    terms = sums[sizes.actor_columns - 5 : sizes.actor_columns - 1] / choices
-    value_loss = sums[-2 if sizes.may_lack_choice else -1].view(1) / rows
-    return found, torch.cat((terms[:1], value_loss, terms[1:]))
-
-
-def layers_of(gradient):
-    """Group gradients by layer: weight and bias together."""
-    layers = {}
-    for name, value in gradient.items():
-        layers.setdefault(name.rpartition(".")[0] or name, []).append(value)
-    return layers
+    return gradient_and_terms(kernels, one)
 
 
 def compare(one, config=CONFIG, total=1e-3, each=5e-2, rows=None):

@@ -7,13 +7,12 @@ import pytest
 import torch
 from fused_runs import HostPPO
 from gymnasium import spaces
-from reference import BOX, CASES, SCALARS, case, exact_gradient, relative_error, saturate
+from reference import BOX, CASES, SCALARS, case, exact_gradient, gradient_and_terms, layers_of, relative_error, saturate
 
 from gpu_vecenv.backend.programs import CpuProgram
 from gpu_vecenv.backend.trainer_programs import HOST_UPDATE
 from gpu_vecenv.train import PPOConfig
 from gpu_vecenv.train.algorithms.loss import TERMS
-from gpu_vecenv.train.fused.guard import kernel_gradient as kernel_gradient_of
 from gpu_vecenv.train.returns.minibatch_moments import minibatch_moments
 
 CONFIG = PPOConfig(num_epochs=1, num_minibatches=1)
@@ -37,21 +36,7 @@ def kernel_gradient(one, config=CONFIG, threads=None):
         choice = None if one.samples.choice is None else one.samples.choice.flatten()
         shuffled = torch.where(one.used, one.index, -1).int().unsqueeze(0)
         kernels.moments.copy_(minibatch_moments(one.advantage.flatten(), shuffled, choice)[0])
-    found = kernel_gradient_of(kernels, one.index, one.used)
-    sizes, sums, rows = kernels.sizes, kernels.sums, int(one.used.sum())
-    choices = rows if one.samples.choice is None else int(one.samples.choice.flatten()[one.index[one.used]].sum())
-    assert sums[sizes.actor_columns - 1] == choices and (not sizes.may_lack_choice or sums[-1] == rows)
-    terms = sums[sizes.actor_columns - 5 : sizes.actor_columns - 1] / choices
-    value_loss = sums[-2 if sizes.may_lack_choice else -1].view(1) / rows
-    return found, torch.cat((terms[:1], value_loss, terms[1:]))
-
-
-def layers_of(gradient):
-    """Group gradients by layer: weight and bias together."""
-    layers = {}
-    for name, value in gradient.items():
-        layers.setdefault(name.rpartition(".")[0] or name, []).append(value)
-    return layers
+    return gradient_and_terms(kernels, one)
 
 
 def compare(one, config=CONFIG, total=1e-5, each=1e-5):
