@@ -22,7 +22,8 @@ union GvRawEntry {
 
 GV_FN GvRawEntry gv_load_entry(const void* actions, gv_i64 at, gv_i32 type) {
     GvRawEntry raw;
-    if (type == GV_INT32) raw.narrow = ((const gv_i32*)actions)[at];
+    if (type == GV_UINT8) raw.narrow = ((const gv_u8*)actions)[at];
+    else if (type == GV_INT32) raw.narrow = ((const gv_i32*)actions)[at];
     else if (type == GV_INT64) raw.wide = ((const gv_i64*)actions)[at];
     else raw.narrow = gv_read_index(actions, at, type);
     return raw;
