@@ -199,6 +199,22 @@ class Scene:
         """
         self._add("columns", colour, when, box=box, share=share, width=width, value=value)
 
+    def path(
+        self, seen: At, colour: Ink, width: float, joined: Condition = None, place: Callable[[Number, Number], At] | None = None
+    ) -> None:  # fmt: skip
+        """Draw a line through what was seen in the states of an episode.
+
+        Args:
+            seen: two numbers of a state, which are kept: a position, unless there is ``place``.
+            colour: of the line.
+            width: of the line.
+            joined: states without this condition are not joined with the state before.
+            place: returns the present position of two numbers that were kept, so that axes may grow.
+        """
+        one, two = new_variable(), new_variable()
+        self._add("path", colour, None, seen=seen, at=(one, two) if place is None else place(one, two), variables=(one, two),
+                  width=width, joined=1 if joined is None else joined)  # fmt: skip
+
     def age(self, count: int, event: Callable[[Number], Number]) -> Remembered:
         """Return the steps since ``event(i)`` was last not 0 in this episode, 0 for now; ``NEVER`` if it was not."""
         return self._remember("age", count, event)
@@ -211,13 +227,20 @@ class Scene:
         """Return the largest ``number(i)`` of the episode so far."""
         return self._remember("highest", count, number)
 
+    def held(self, count: int, number: Callable[[Number], Operand], event: Callable[[Number], Operand]) -> Remembered:
+        """Return ``number(i)`` in the last state of the episode with ``event(i)`` not 0, or in its first state."""
+        return self._remember("held", count, number, event)
+
     def now(self, count: int, number: Callable[[Number], Operand]) -> Remembered:
         """Return ``number(i)``, computed once for all shapes that use it."""
         return self._remember("now", count, number)
 
-    def _remember(self, kind: str, count: int, number: Callable[[Number], Operand]) -> Remembered:
+    def _remember(
+        self, kind: str, count: int, number: Callable[[Number], Operand], event: Callable[[Number], Operand] | None = None
+    ) -> Remembered:
         variable = new_variable()
-        self.memory.append({"kind": kind, "count": count, "variable": variable.json[1], "number": json_of(number(variable))})
+        entry = {"kind": kind, "count": count, "variable": variable.json[1], "number": json_of(number(variable))}
+        self.memory.append(entry if event is None else {**entry, "event": json_of(event(variable))})
         return Remembered(len(self.memory) - 1)
 
 

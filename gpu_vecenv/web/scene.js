@@ -8,7 +8,7 @@
 /** @typedef {() => number} Value */
 /** @typedef {{ x: number, y: number, scale: number }} Place of the left upper corner on the canvas, in its pixels */
 /** @typedef {{ values: Float64Array[], before: Float64Array[] | null, kept: Float64Array[], points: Map<object, any[]> }} Memory
- * values of the entries of a scene's memory, those of the state before, times of events and largest numbers, points */
+ * values of the entries of a scene's memory, those of the state before, times of events and held numbers, points */
 
 /** @type {Record<string, (...given: number[]) => number>} */
 const OPERATIONS = {
@@ -21,7 +21,7 @@ const OPERATIONS = {
 /** @type {Record<string, [number, (x: number, y: number) => number]>} */
 const REDUCTIONS = { sum: [0, (x, y) => x + y], min: [Infinity, Math.min], max: [-Infinity, Math.max] };
 const OPACITIES = [0.15, 0.3, 0.48, 0.7]; // of the parts of a trail, the oldest first
-const KEPT = ["trail", "curve", "columns"]; // shapes that follow the states of an episode
+const KEPT = ["trail", "curve", "columns", "path"]; // shapes that follow the states of an episode
 const LEGIBLE = 4; // pixels; smaller letters are not drawn among many worlds
 const FONT = "Helvetica, Arial, 'Liberation Sans', sans-serif"; // about as wide as the letters of Pillow
 const NEVER = 1e9, TURN = 2 * Math.PI;
@@ -67,7 +67,8 @@ export class Scene {
     this.fields = fields;
     this.palette = palette;
     this.font = font;
-    this.entries = json.memory.map((/** @type {Json} */ entry) => ({ ...entry, value: this.#number(entry.number) }));
+    this.entries = json.memory.map((/** @type {Json} */ entry) =>
+      ({ ...entry, value: this.#number(entry.number), event: this.#number(entry.event ?? 0) }));
     /** @type {Json[]} */
     const blocks = json.blocks.flatMap((/** @type {Json} */ block) =>
       "count" in block ? [block] : block.shapes.map((/** @type {Json} */ shape) => ({ shapes: [shape] })));
@@ -201,10 +202,10 @@ export class Scene {
   #shape(shape) {
     const made = { ...shape, id: shape, ink: this.#colour(shape.ink), when: this.#number(shape.when ?? 1) };
     const numbers = (/** @type {Json[]} */ parts) => parts.map((part) => this.#number(part));
-    for (const name of ["radius", "width", "corner", "size", "share", "value"]) {
+    for (const name of ["radius", "width", "corner", "size", "share", "value", "joined"]) {
       if (name in shape) made[name] = this.#number(shape[name]);
     }
-    for (const name of ["at", "box"]) if (name in shape) made[name] = numbers(shape[name]);
+    for (const name of ["at", "box", "seen"]) if (name in shape) made[name] = numbers(shape[name]);
     if ("area" in shape) made.area = this.#colour(shape.area);
     if ("points" in shape) made.points = shape.points.map(numbers);
     if ("words" in shape) made.words = shape.words.map((/** @type {Json} */ part) => this.#words(part));
@@ -233,13 +234,19 @@ export class Scene {
     memory.values = [];
     /** @type {Float64Array[]} */
     const present = [];
-    this.entries.forEach((/** @type {Json} */ { kind, count, variable, value }, /** @type {number} */ place) => {
+    this.entries.forEach((/** @type {Json} */ { kind, count, variable, value, event }, /** @type {number} */ place) => {
       const now = Float64Array.from({ length: count }, (_, i) => (this.#set(variable, i), value()));
       present.push(now);
       const kept = memory.kept[place];
       if (kind === "age") {
         now.forEach((event, i) => { if (event) kept[i] = time; });
         memory.values.push(kept.map((since) => Math.min(time - since, NEVER)));
+      } else if (kind === "held") {
+        now.forEach((number, i) => {
+          this.#set(variable, i);
+          if (!memory.before || event()) kept[i] = number;
+        });
+        memory.values.push(kept);
       } else if (kind === "highest") {
         now.forEach((number, i) => { kept[i] = Math.max(kept[i], number); });
         memory.values.push(kept);
@@ -250,10 +257,16 @@ export class Scene {
     for (const { count, variable, shapes } of this.blocks) {
       for (const shape of shapes) {
         if (!KEPT.includes(shape.op) || !shape.when()) continue;
-        const trail = shape.op === "trail", value = () => (trail ? shape.at.map(call) : [shape.share(), shape.value()]);
+        const value = () => this.#seen(shape);
         this.#keep(memory, shape, again, this.#each(count, variable, value));
       }
     }
+  }
+
+  /** What a shape keeps of a state. @param {Json} shape @returns {number[]} */
+  #seen(shape) {
+    if (shape.op === "trail") return shape.at.map(call);
+    return shape.op === "path" ? [...shape.seen.map(call), shape.joined()] : [shape.share(), shape.value()];
   }
 
   /** @param {number} count @param {number} variable @param {() => number[]} value */
@@ -262,8 +275,9 @@ export class Scene {
   /** @param {Memory} memory @param {Json} shape @param {boolean} again @param {number[][]} points */
   #keep(memory, shape, again, points) {
     const kept = memory.points.get(shape.id) ?? [], last = kept[kept.length - 1];
-    if (shape.op === "trail" ? again : last && last.every((/** @type {number[]} */ [share], /** @type {number} */ i) =>
-      share === points[i][0])) kept.pop();
+    if (again && shape.op === "path") points.forEach((point, i) => { point[2] = last[i][2]; }); // as it was to the state before
+    if (shape.op === "trail" || shape.op === "path" ? again : last && last.every((/** @type {number[]} */ [share],
+      /** @type {number} */ i) => share === points[i][0])) kept.pop();
     kept.push(points);
     if (shape.op === "trail" && kept.length > shape.steps + 1) kept.shift();
     memory.points.set(shape.id, kept);
@@ -297,6 +311,7 @@ export class Scene {
         for (const shape of shapes) {
           if (shape.op === "curve") this.#curve(context, shape, i);
           else if (shape.op === "columns") this.#columns(context, shape, i, scale);
+          else if (shape.op === "path") this.#path(context, shape, i);
           else if (shape.op !== "trail" && shape.when()) this.#draw(context, shape, scale);
         }
       }
@@ -454,6 +469,7 @@ export class Scene {
     if (shape.op === "text") this.#draw(context, shape, scale);
     else if (shape.op === "curve") this.#curve(context, shape, i);
     else if (shape.op === "columns") this.#columns(context, shape, i, scale);
+    else if (shape.op === "path") this.#path(context, shape, i);
     else if (i === 0) this.#trail(context, shape, variable);
     context.beginPath();
     context.resetTransform();
@@ -515,6 +531,22 @@ export class Scene {
       const [x, y, end, low] = edges.map((edge) => snapped(edge, scale));
       this.#fill(context, shape.ink(), () => context.rect(x, y, end - x, low - y));
     }
+  }
+
+  /** @param {CanvasRenderingContext2D} context @param {Json} shape @param {number} i */
+  #path(context, shape, i) {
+    const [[, one], [, two]] = shape.variables;
+    /** @type {number[][][]} */
+    const pieces = [];
+    for (const entries of this.#memory?.points.get(shape.id) ?? []) {
+      const [x, y, joined] = entries[i];
+      this.#set(one, x);
+      this.#set(two, y);
+      if (!joined || !pieces.length) pieces.push([]);
+      pieces[pieces.length - 1].push(shape.at.map(call));
+    }
+    const lines = pieces.filter((piece) => piece.length > 1);
+    this.#stroke(context, shape.ink(), shape.width(), () => lines.forEach((line) => this.#trace(context, line)));
   }
 
   /** @param {CanvasRenderingContext2D} context @param {Json} shape @param {number} i */
