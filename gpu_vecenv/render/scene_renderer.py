@@ -13,7 +13,7 @@ from gpu_vecenv.render.canvas import Canvas, Point
 from gpu_vecenv.render.controls import Controls, Held
 from gpu_vecenv.render.expressions import Json, Now
 from gpu_vecenv.render.legend import Entry
-from gpu_vecenv.render.scene import NEVER, Glyph, Pictures, Scene
+from gpu_vecenv.render.scene import KEPT, NEVER, Glyph, Pictures, Scene, depends_on_state, shape_by_shape
 from gpu_vecenv.render.style import DEFAULT_STYLE, Colour, Style
 from gpu_vecenv.render.trails import Trails
 
@@ -131,10 +131,6 @@ class Memory:
         self._before = present
 
 
-KEPT = ("trail", "curve", "columns", "path")
-"""Shapes that follow the states of an episode."""
-
-
 class Curve:
     """A number over the states of an episode, for each entry of a block; see ``curve()`` and ``columns()`` of ``Scene``."""
 
@@ -214,7 +210,7 @@ class DrawnScene:
 
     def __init__(self, scene: Scene, style: Style) -> None:
         self._scene, self._empty = scene, Canvas(scene.width, scene.height, style=style)
-        blocks = [part for block in scene.blocks for part in ([block] if "count" in block else shape_by_shape(block))]
+        blocks = shape_by_shape(scene.blocks)
         still = next((k for k, block in enumerate(blocks) if depends_on_state(block)), len(blocks))
         for block in blocks[:still]:
             draw_block(self._empty, block, now_of(block, {}))
@@ -254,21 +250,9 @@ class DrawnScene:
         return canvas.to_array()
 
 
-def shape_by_shape(block: Json) -> list[Json]:
-    """Return a block for each shape of a block."""
-    return [{"shapes": [shape]} for shape in block["shapes"]]
-
-
 def now_of(block: Json, state: Mapping[str, Any], remembered: Any = ()) -> Now:
     """Return the values that a block is drawn with."""
     return Now(state, {block["variable"]: np.arange(block["count"])} if "count" in block else None, remembered)
-
-
-def depends_on_state(json: Json) -> bool:
-    """Return True if a part of a description reads the state or follows it."""
-    if isinstance(json, dict):
-        return json.get("op") in KEPT or any(map(depends_on_state, json.values()))
-    return isinstance(json, list) and (json[:1] in (["field"], ["remembered"]) or any(map(depends_on_state, json)))
 
 
 DRAW: dict[str, Callable[..., None]] = {
