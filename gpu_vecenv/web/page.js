@@ -184,7 +184,8 @@ class Page {
     if (active) buildEntries($("entries"), steering.group, steering.chosen);
     const name = `${steering.role.name} ${agent}`, { controls } = steering;
     const idle = controls?.rests ? "" : " Otherwise its policy acts.";
-    const by = `Arrow keys or W A S D steer ${name}, or a finger on the picture.${idle}`;
+    const pressed = steering.presses ? " E or a finger on it presses." : "";
+    const by = `Arrow keys or W A S D steer ${name}, or a finger on the picture.${pressed}${idle}`;
     this.say(!active ? FOLLOW : controls ? by : `Choose the action of ${name} below, entry by entry.`);
     this.total = 0;
     this.stage.changed = true;

@@ -261,6 +261,27 @@ def test_a_visitor_plays_by_touch_on_a_narrow_screen(walk):
 
 @pytest.mark.in_ci
 @in_chromium
+@pytest.mark.parametrize("touch", [False, True])
+def test_a_visitor_of_foraging_loads_by_a_key_and_by_a_finger_on_the_player(tmp_path, touch):
+    page(TrainConfig("WarpForaging-v3", device="cpu", policy_map={"agent": "random"}), tmp_path / "page.html")
+    width = 390 if touch else 1280
+    with browser((tmp_path / "page.html").as_uri(), width=width, touch=touch) as shown:
+        shown.value("page.pause(true), document.getElementById('take').click()")
+        assert "presses" in shown.value("document.getElementById('status').textContent")
+        if touch:
+            box = shown.value("(({ left, top, width }) => [left, top, width])(page.stage.box.getBoundingClientRect())")
+            places = "(({ x, y, scale }) => [x, y, scale])(page.stage.places[0])"
+            (x, y, scale), (right, down) = shown.value(places), shown.value("page.steering.place()")
+            dots = shown.value("page.stage.canvases[1].width") / box[2]
+            shown.touch((box[0] + (x + right * scale) / dots, box[1] + (y + down * scale) / dots))
+        else:
+            shown.key("e", down=True)
+        shown.value("document.getElementById('step').click()")
+        assert shown.value("page.worlds.arrays.action[0]") == 5
+
+
+@pytest.mark.in_ci
+@in_chromium
 def test_a_page_respects_what_its_visitor_asked_for(walk):
     url = (walk[0] / "page.html").as_uri()
     with browser(url, reduced_motion=True) as page:
