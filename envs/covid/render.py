@@ -119,7 +119,7 @@ class Nation:
 
     def draw_panel(self) -> Scene:
         """Draw title, date, legend and curves."""
-        scene = Scene(PANEL, HEIGHT)
+        scene = Scene(PANEL, HEIGHT, still_first=True)
         palette, time = scene.palette, field("t")
         scene.text((LEFT, 46), "COVID-19 and the economy", 27)
         for k, glyph in enumerate(LEGEND):

@@ -16,6 +16,7 @@ WIDTH = int(BOARD + 2 * MARGIN)
 HEIGHT = int(HEADER + BOARD + 2 * MARGIN + FOOTER)
 WITH_LEVELS = 18.0  # smallest cell whose levels can be read
 WITH_LINES = 6.0  # smallest cell with lines around it
+LOAD = 5  # an action
 
 
 class Renderer(SceneRenderer):
@@ -42,10 +43,11 @@ class Renderer(SceneRenderer):
         return Pictures((scene,))
 
     def controls(self, params: Mapping[str, Any], held: Held) -> Mapping[str, Controls]:
-        """Return the controls that move by a cell; a player loads by the entry of its action."""
+        """Return the controls that move by a cell, and load while a player presses."""
         board = Board(int(params["rows"]), int(params["cols"]))
         at = board.middle(field("player_pos", held.agent, 0), field("player_pos", held.agent, 1))
-        return {"agent": Controls([toward(held, ((0, 0), (0, 1), (0, -1), (-1, 0), (1, 0), (0, 0)))], at)}
+        moves = toward(held, ((0, 0), (0, 1), (0, -1), (-1, 0), (1, 0), (0, 0)))
+        return {"agent": Controls([choose(held.press, held.choice.is_(LOAD), moves)], at)}
 
 
 class Board:

@@ -98,7 +98,7 @@ class Board:
 
     def draw_panel(self) -> Scene:
         """Draw title, step, legend with counts, and the curve of the distance."""
-        scene, box = Scene(PANEL, HEIGHT), (LEFT, CURVE_TOP, RIGHT, CURVE_BOTTOM)
+        scene, box = Scene(PANEL, HEIGHT, still_first=True), (LEFT, CURVE_TOP, RIGHT, CURVE_BOTTOM)
         palette = scene.palette
         draw_time(scene, "Grid Tag", self.limit, LEFT, RIGHT)
         for row, (word, glyph) in enumerate(zip(("taggers", "runner", "caught"), LEGEND, strict=True)):

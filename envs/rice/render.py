@@ -114,7 +114,7 @@ class Economy:
 
     def draw_panel(self) -> Scene:
         """Draw title, year, legend and totals."""
-        scene = Scene(PANEL, HEIGHT)
+        scene = Scene(PANEL, HEIGHT, still_first=True)
         palette = scene.palette
         scene.text((LEFT, 52), "RICE-N", 34)
         scene.text((LEFT, 124), "year", 16, palette.muted)

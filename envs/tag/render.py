@@ -154,7 +154,7 @@ class Game:
 
     def draw_panel(self) -> Scene:
         """Draw title, step, legend with counts, and curve."""
-        scene, box = Scene(PANEL, HEIGHT), (LEFT, CURVE_TOP, RIGHT, CURVE_BOTTOM)
+        scene, box = Scene(PANEL, HEIGHT, still_first=True), (LEFT, CURVE_TOP, RIGHT, CURVE_BOTTOM)
         palette, ages = scene.palette, self.tagged(scene)
         draw_time(scene, "Tag", self.limit, LEFT, RIGHT)
         now = total(self.runners, lambda i: ages[i].is_(0))

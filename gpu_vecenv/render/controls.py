@@ -20,10 +20,12 @@ class Held(NamedTuple):
     """Number of the agent in its world."""
     choice: Number
     """Number of a choice of an entry of an action."""
+    press: Number
+    """1 while E is held, or a finger is on the agent; for what has no direction, such as loading."""
 
 
-HELD = Held(field("held", 0), field("held", 1), field("held", 2), Number(["i", 0]))
-"""A page puts the direction and the agent into a field ``held`` beside those of the state."""
+HELD = Held(field("held", 0), field("held", 1), field("held", 2), Number(["i", 0]), field("held", 3))
+"""A page puts the direction, the agent and the press into a field ``held`` beside those of the state."""
 
 
 class Controls(NamedTuple):

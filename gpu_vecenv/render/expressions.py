@@ -255,6 +255,11 @@ class Now:
     ) -> None:
         self._state, self._variables, self._remembered = state, variables or {}, remembered
 
+    def along(self, index: int, variables: Mapping[int, Values]) -> Now:
+        """Return the values for one entry of the variables, and for further variables."""
+        entry = {name: values[index] for name, values in self._variables.items()}
+        return Now(self._state, {**entry, **variables}, self._remembered)
+
     def value(self, json: Json) -> Values:
         """Return the value of a number."""
         if not isinstance(json, list):

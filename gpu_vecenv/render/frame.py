@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
-
-from gpu_vecenv.render.canvas import Canvas
 from gpu_vecenv.render.expressions import Ink, Number, Operand, choose, cos, field, least, sin, sqrt
 from gpu_vecenv.render.legend import GLYPH, SPACE, TEXT, entry_width
 from gpu_vecenv.render.legend import HEIGHT as LEGEND_HEIGHT
 from gpu_vecenv.render.scene import At, Glyph, Scene, Words, Written
-from gpu_vecenv.render.style import Style
 
 MARGIN = 24.0
 HEADER, FOOTER = 88, 56  # heights above and below the drawing area
@@ -87,14 +83,6 @@ def write_status(scene: Scene, right: Words, when: Number | None = None) -> None
     scene.text((scene.width - MARGIN, 34), right, 24, anchor="rs", when=when)
 
 
-def draw_status(width: float, left: str, right: str, style: Style) -> np.ndarray:
-    """Draw a strip with two short texts, uint8 of shape (48, `width`, 3) at scale 1, for a renderer that draws on a canvas."""
-    canvas = Canvas(width, STATUS, style=style)
-    canvas.text((MARGIN, 34), left, 24, canvas.palette.muted)
-    canvas.text((width - MARGIN, 34), right, 24, anchor="rs")
-    return canvas.to_array()
-
-
 def make_legend(glyphs: Sequence[Glyph], width: float) -> Scene:
     """Return a strip with a shape and a word for each glyph, in its middle. All entries must fit."""
     scene, widths = Scene(width, LEGEND_HEIGHT), [entry_width(glyph.word) for glyph in glyphs]
@@ -117,8 +105,8 @@ def draw_bar(scene: Scene, start: At, end: At, radius: float, colour: Ink) -> No
     scene.disc(end, radius, colour)
 
 
-def draw_dashes(scene: Any, start: tuple[float, float], end: tuple[float, float], colour: Any) -> None:
-    """Draw a straight line of dashes 7 pixels long and 7 apart, on a scene or on a canvas."""
+def draw_dashes(scene: Scene, start: tuple[float, float], end: tuple[float, float], colour: Ink) -> None:
+    """Draw a straight line of dashes 7 pixels long and 7 apart."""
     size = math.dist(start, end)
     u, v = (end[0] - start[0]) / size, (end[1] - start[1]) / size
     for at in range(0, int(size), 14):

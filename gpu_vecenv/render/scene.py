@@ -64,17 +64,19 @@ class Scene:
     Args:
         width: width of the picture.
         height: height of the picture.
+        still_first: True draws what no state changes below all else, so that a page draws it once; for panels, whose shapes are
+            beside each other.
 
     Attributes:
         palette: the colours of both themes, by the names of ``Palette``.
-        blocks: the shapes as data. A block with a ``count`` is drawn once for each value of its ``variable``.
         memory: what is kept from state to state, in order.
     """
 
-    def __init__(self, width: float, height: float) -> None:
+    def __init__(self, width: float, height: float, still_first: bool = False) -> None:
         self.width, self.height = width, height
         self.palette: Any = Inks()
-        self.blocks: list[Json] = []
+        self._blocks: list[Json] = []
+        self._still_first = still_first
         self.memory: list[Json] = []
         self._open = False
 
@@ -82,6 +84,11 @@ class Scene:
     def json(self) -> Json:
         """The scene as data."""
         return {"size": [self.width, self.height], "blocks": self.blocks, "memory": self.memory}
+
+    @property
+    def blocks(self) -> list[Json]:
+        """The shapes as data. A block with a ``count`` is drawn once for each value of its ``variable``."""
+        return sorted(shape_by_shape(self._blocks), key=depends_on_state) if self._still_first else self._blocks
 
     @contextlib.contextmanager
     def each(self, count: int) -> Iterator[Number]:
@@ -93,7 +100,7 @@ class Scene:
         if self._open:
             raise SpecError("each() of a scene cannot be inside another one; count over both at once.")
         variable, self._open = new_variable(), True
-        self.blocks.append({"count": count, "variable": variable.json[1], "shapes": []})
+        self._blocks.append({"count": count, "variable": variable.json[1], "shapes": []})
         try:
             yield variable
         finally:
@@ -104,11 +111,11 @@ class Scene:
         if when is not None:
             shape["when"] = json_of(when)
         if self._open:
-            self.blocks[-1]["shapes"].append(shape)
-        elif self.blocks and "count" not in self.blocks[-1]:
-            self.blocks[-1]["shapes"].append(shape)
+            self._blocks[-1]["shapes"].append(shape)
+        elif self._blocks and "count" not in self._blocks[-1]:
+            self._blocks[-1]["shapes"].append(shape)
         else:
-            self.blocks.append({"shapes": [shape]})
+            self._blocks.append({"shapes": [shape]})
 
     # ---- shapes -----------------------------------------------------------------------------------------------
 
@@ -199,6 +206,22 @@ class Scene:
         """
         self._add("columns", colour, when, box=box, share=share, width=width, value=value)
 
+    def path(
+        self, seen: At, colour: Ink, width: float, joined: Condition = None, place: Callable[[Number, Number], At] | None = None
+    ) -> None:  # fmt: skip
+        """Draw a line through what was seen in the states of an episode.
+
+        Args:
+            seen: two numbers of a state, which are kept: a position, unless there is ``place``.
+            colour: of the line.
+            width: of the line.
+            joined: states without this condition are not joined with the state before.
+            place: returns the present position of two numbers that were kept, so that axes may grow.
+        """
+        one, two = new_variable(), new_variable()
+        self._add("path", colour, None, seen=seen, at=(one, two) if place is None else place(one, two), variables=(one, two),
+                  width=width, joined=1 if joined is None else joined)  # fmt: skip
+
     def age(self, count: int, event: Callable[[Number], Number]) -> Remembered:
         """Return the steps since ``event(i)`` was last not 0 in this episode, 0 for now; ``NEVER`` if it was not."""
         return self._remember("age", count, event)
@@ -211,14 +234,37 @@ class Scene:
         """Return the largest ``number(i)`` of the episode so far."""
         return self._remember("highest", count, number)
 
+    def held(self, count: int, number: Callable[[Number], Operand], event: Callable[[Number], Operand]) -> Remembered:
+        """Return ``number(i)`` in the last state of the episode with ``event(i)`` not 0, or in its first state."""
+        return self._remember("held", count, number, event)
+
     def now(self, count: int, number: Callable[[Number], Operand]) -> Remembered:
         """Return ``number(i)``, computed once for all shapes that use it."""
         return self._remember("now", count, number)
 
-    def _remember(self, kind: str, count: int, number: Callable[[Number], Operand]) -> Remembered:
+    def _remember(
+        self, kind: str, count: int, number: Callable[[Number], Operand], event: Callable[[Number], Operand] | None = None
+    ) -> Remembered:
         variable = new_variable()
-        self.memory.append({"kind": kind, "count": count, "variable": variable.json[1], "number": json_of(number(variable))})
+        entry = {"kind": kind, "count": count, "variable": variable.json[1], "number": json_of(number(variable))}
+        self.memory.append(entry if event is None else {**entry, "event": json_of(event(variable))})
         return Remembered(len(self.memory) - 1)
+
+
+KEPT = ("trail", "curve", "columns", "path")
+"""Shapes that follow the states of an episode."""
+
+
+def shape_by_shape(blocks: Sequence[Json]) -> list[Json]:
+    """Return blocks of one shape each, but for those with a count."""
+    return [part for block in blocks for part in ([block] if "count" in block else [{"shapes": [x]} for x in block["shapes"]])]
+
+
+def depends_on_state(json: Json) -> bool:
+    """Return True if a part of a description reads the state or follows it."""
+    if isinstance(json, dict):
+        return json.get("op") in KEPT or any(map(depends_on_state, json.values()))
+    return isinstance(json, list) and (json[:1] in (["field"], ["remembered"]) or any(map(depends_on_state, json)))
 
 
 def _pairs(points: Sequence[Any]) -> list[Any]:

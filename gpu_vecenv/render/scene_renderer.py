@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -12,7 +13,7 @@ from gpu_vecenv.render.canvas import Canvas, Point
 from gpu_vecenv.render.controls import Controls, Held
 from gpu_vecenv.render.expressions import Json, Now
 from gpu_vecenv.render.legend import Entry
-from gpu_vecenv.render.scene import NEVER, Glyph, Pictures, Scene
+from gpu_vecenv.render.scene import KEPT, NEVER, Glyph, Pictures, Scene, depends_on_state, shape_by_shape
 from gpu_vecenv.render.style import DEFAULT_STYLE, Colour, Style
 from gpu_vecenv.render.trails import Trails
 
@@ -105,7 +106,7 @@ class Memory:
     def __init__(self, entries: list[Json]) -> None:
         self._entries = entries
         self._before: list[np.ndarray] = []
-        self._extremes = [np.full(entry["count"], -np.inf) for entry in entries]  # last times of events, and largest numbers
+        self._extremes = [np.full(entry["count"], -np.inf) for entry in entries]  # of events, and largest or held numbers
         self.values: list[np.ndarray] = []
 
     def follow(self, state: State, time: int) -> None:
@@ -117,6 +118,10 @@ class Memory:
             if entry["kind"] == "age":
                 self._extremes[place] = np.where(present[place], time, self._extremes[place])
                 self.values.append(np.minimum(time - self._extremes[place], NEVER))
+            elif entry["kind"] == "held":
+                event = now.value(entry["event"]) if self._before else 1
+                self._extremes[place] = np.where(event, present[place], self._extremes[place])
+                self.values.append(self._extremes[place])
             elif entry["kind"] == "highest":
                 self._extremes[place] = np.maximum(present[place], self._extremes[place])
                 self.values.append(self._extremes[place])
@@ -124,10 +129,6 @@ class Memory:
                 follows = entry["kind"] == "before" and self._before
                 self.values.append(self._before[place] if follows else present[place])
         self._before = present
-
-
-KEPT = ("trail", "curve", "columns")
-"""Shapes that follow the states of an episode."""
 
 
 class Curve:
@@ -171,6 +172,34 @@ class Curve:
         canvas.disc(line[-1], shape["dot"], colour)
 
 
+class Path:
+    """A line through what was seen in an episode, for each entry of a block; see ``path()`` of ``Scene``."""
+
+    def __init__(self, shape: Json) -> None:
+        self._shape = shape
+        self._seen: list[list[tuple[float, float]]] = []
+        self._joined: list[list[float]] = []
+
+    def push(self, now: Now, count: int, again: bool) -> None:
+        """Append what is seen in the next state; `again` replaces that of the last call."""
+        if again:
+            self._seen.pop()
+        else:
+            self._joined.append(now.values(self._shape["joined"], count))
+        self._seen.append([*zip(*(now.values(part, count) for part in self._shape["seen"]), strict=True)])
+
+    def draw(self, canvas: Canvas, now: Now, index: int, colour: Colour) -> None:
+        """Draw the line of an entry."""
+        (_, one), (_, two) = self._shape["variables"]
+        seen = np.array([entries[index] for entries in self._seen])
+        along = now.along(index, {one: seen[:, 0], two: seen[:, 1]})
+        places = np.stack([np.broadcast_to(along.value(part), len(seen)) for part in self._shape["at"]], axis=1)
+        cuts = [k for k, joined in enumerate(self._joined) if k and not joined[index]]
+        for start, end in itertools.pairwise((0, *cuts, len(seen))):
+            if end - start > 1:
+                canvas.line(places[start:end].reshape(-1).tolist(), colour, self._shape["width"])
+
+
 class DrawnScene:
     """One scene, what it keeps of the episode, and the part of its picture that no state changes.
 
@@ -181,7 +210,7 @@ class DrawnScene:
 
     def __init__(self, scene: Scene, style: Style) -> None:
         self._scene, self._empty = scene, Canvas(scene.width, scene.height, style=style)
-        blocks = [part for block in scene.blocks for part in ([block] if "count" in block else shape_by_shape(block))]
+        blocks = shape_by_shape(scene.blocks)
         still = next((k for k, block in enumerate(blocks) if depends_on_state(block)), len(blocks))
         for block in blocks[:still]:
             draw_block(self._empty, block, now_of(block, {}))
@@ -191,11 +220,13 @@ class DrawnScene:
     def reset(self) -> None:
         """Forget the states of the episode."""
         self._memory = Memory(self._scene.memory)
-        self._followers: dict[int, Trails | Curve] = {}
+        self._followers: dict[int, Trails | Curve | Path] = {}
         for block in self._moving:
             for shape in block["shapes"]:
-                if shape["op"] in KEPT:
-                    self._followers[id(shape)] = Trails(shape["steps"]) if shape["op"] == "trail" else Curve(shape)
+                if shape["op"] == "trail":
+                    self._followers[id(shape)] = Trails(shape["steps"])
+                elif shape["op"] in KEPT:
+                    self._followers[id(shape)] = Path(shape) if shape["op"] == "path" else Curve(shape)
 
     def follow(self, state: State, time: int, again: bool) -> None:
         """Take the next state of the episode; `again` for one of the same time as the last."""
@@ -206,6 +237,8 @@ class DrawnScene:
                 follower = self._followers.get(id(shape))
                 if isinstance(follower, Trails):
                     follower.push(np.array([now.values(part, count) for part in shape["at"]]).T, again)
+                elif isinstance(follower, Path):
+                    follower.push(now, count, again)
                 elif isinstance(follower, Curve):
                     follower.follow(now, count)
 
@@ -217,21 +250,9 @@ class DrawnScene:
         return canvas.to_array()
 
 
-def shape_by_shape(block: Json) -> list[Json]:
-    """Return a block for each shape of a block."""
-    return [{"shapes": [shape]} for shape in block["shapes"]]
-
-
 def now_of(block: Json, state: Mapping[str, Any], remembered: Any = ()) -> Now:
     """Return the values that a block is drawn with."""
     return Now(state, {block["variable"]: np.arange(block["count"])} if "count" in block else None, remembered)
-
-
-def depends_on_state(json: Json) -> bool:
-    """Return True if a part of a description reads the state or follows it."""
-    if isinstance(json, dict):
-        return json.get("op") in KEPT or any(map(depends_on_state, json.values()))
-    return isinstance(json, list) and (json[:1] in (["field"], ["remembered"]) or any(map(depends_on_state, json)))
 
 
 DRAW: dict[str, Callable[..., None]] = {
@@ -246,7 +267,7 @@ DRAW: dict[str, Callable[..., None]] = {
 """Functions that draw shapes, by name."""
 
 
-def draw_block(canvas: Canvas, block: Json, now: Now, kept: Mapping[int, Trails | Curve] | None = None) -> None:
+def draw_block(canvas: Canvas, block: Json, now: Now, kept: Mapping[int, Trails | Curve | Path] | None = None) -> None:
     """Draw the shapes of a block, all of them for each index."""
     count, columns = block.get("count", 1), []
     for shape in block["shapes"]:
@@ -260,6 +281,8 @@ def draw_block(canvas: Canvas, block: Json, now: Now, kept: Mapping[int, Trails 
         for op, column, shown, follower in columns:
             if isinstance(follower, Curve):
                 follower.draw(canvas, index, column["ink"][index], column["area"][index] if "area" in column else None)
+            elif isinstance(follower, Path):
+                follower.draw(canvas, now, index, column["ink"][index])
             elif shown[index]:
                 DRAW[op](canvas, **{name: values[index] for name, values in column.items()})
 

@@ -2,7 +2,8 @@
 // Worlds in Node for node_worlds.py: a line of JSON from the input is a call, and the bytes of its results go to the output.
 import { readFileSync, writeSync } from "node:fs";
 import { createInterface } from "node:readline";
-import { Worlds, bytesOf, decode } from "./worlds.js";
+import { calls } from "./world_calls.js";
+import { bytesOf } from "./worlds.js";
 
 /** @param {import("./worlds.js").Numbers[]} arrays */
 function write(arrays) {
@@ -12,39 +13,11 @@ function write(arrays) {
   }
 }
 
-/** @type {Worlds} */
-let worlds;
-
-/** @type {Record<string, (argument: any) => import("./worlds.js").Numbers[] | Promise<import("./worlds.js").Numbers[]>>} */
-const calls = {
-  async load({ plan, module }) {
-    worlds = await Worlds.load(JSON.parse(readFileSync(plan, "utf8")), readFileSync(module));
-    return [];
-  },
-  reset({ seed, mask }) {
-    worlds.reset(seed === null ? null : BigInt(seed), { mask: mask && decode(mask) });
-    return Object.values(worlds.outputs);
-  },
-  step({ actions }) {
-    worlds.plan.groups.forEach(({ prefix }, index) => bytesOf(worlds.arrays[`${prefix}action`]).set(decode(actions[index])));
-    worlds.step();
-    return Object.values(worlds.outputs);
-  },
-  rollout({ steps }) { return Object.values(worlds.rollout(steps)); },
-  copy({ sources }) {
-    worlds.copy(new Int32Array(decode(sources).buffer));
-    return Object.values(worlds.outputs);
-  },
-  pool({ fields, size }) {
-    for (const name in fields) fields[name] = decode(fields[name]);
-    worlds.setPool(fields, size);
-    return [];
-  },
-  state() { return worlds.plan.state.map((name) => worlds.arrays[name]); },
-  invalid() { return [worlds.arrays.invalid_actions]; },
-};
-
 for await (const line of createInterface({ input: process.stdin })) {
   const { call, ...argument } = JSON.parse(line);
+  if (call === "load") {
+    argument.plan = JSON.parse(readFileSync(argument.plan, "utf8"));
+    argument.module = readFileSync(argument.module);
+  }
   write(await calls[call](argument));
 }

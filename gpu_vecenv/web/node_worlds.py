@@ -75,13 +75,17 @@ class NodeWorlds:
 
     def step(self, actions: Any) -> tuple[Any, ...]:
         """Advance every world by one step."""
+        self._call("step", actions=self._action_texts(actions))
+        outputs = self._read_outputs()
+        return tuple(nest(tree, outputs) for tree in self._results.returned)
+
+    def _action_texts(self, actions: Any) -> list[str]:
+        """Return the actions of a step, a text for each group."""
         texts = []
         for group in self._view.layout.groups:
             rows = np.asarray(actions[group.role] if isinstance(actions, Mapping) else actions)
             texts.append(_text(rows.astype(np.float32 if group.continuous else np.int32)))
-        self._call("step", actions=texts)
-        outputs = self._read_outputs()
-        return tuple(nest(tree, outputs) for tree in self._results.returned)
+        return texts
 
     def rollout(self, num_steps: int) -> tuple[Any, ...]:
         """Advance every world by steps with drawn actions, in one launch; ``info`` has them as ``actions``."""

@@ -12,6 +12,7 @@ import { Worlds, bytesOf, decode } from "./worlds.js";
 
 const END_MS = 900; // for which the end of an episode is shown
 const MOST_STEPS = 4; // in a frame
+const MOST_RATE_APART = 30; // steps a second, up to which a step is made in one frame and drawn in the next, as those of a wall
 const FOLLOW = "All agents follow their policies.";
 
 /** @param {string} id @returns {any} */
@@ -140,13 +141,13 @@ class Page {
     this.last = now;
     requestAnimationFrame((time) => this.frame(time));
     if (!this.stage.visible) return;
-    const stepped = this.stage.changed && this.wall; // a wall is stepped in one frame and drawn in the next
+    const rate = +$("rate").value, apart = this.wall || rate <= MOST_RATE_APART, stepped = this.stage.changed && apart;
     if (!this.paused && !stepped) {
-      this.owed = Math.min(this.wall ? 1 : MOST_STEPS, this.owed + (Math.min(since, 250) * +$("rate").value) / 1000);
+      this.owed = Math.min(this.wall ? 1 : MOST_STEPS, this.owed + (Math.min(since, 250) * rate) / 1000);
       for (; this.owed >= 1; --this.owed) this.step(now);
     }
     const ringed = this.steering.active && this.alive();
-    if (this.stage.changed && (stepped || !this.wall)) this.stage.draw(ringed ? this.steering.place() : null);
+    if (this.stage.changed && (stepped || !apart)) this.stage.draw(ringed ? this.steering.place() : null);
     this.measure(since, performance.now() - begin);
   }
 
@@ -183,7 +184,8 @@ class Page {
     if (active) buildEntries($("entries"), steering.group, steering.chosen);
     const name = `${steering.role.name} ${agent}`, { controls } = steering;
     const idle = controls?.rests ? "" : " Otherwise its policy acts.";
-    const by = `Arrow keys or W A S D steer ${name}, or a finger on the picture.${idle}`;
+    const pressed = steering.presses ? " E or a finger on it presses." : "";
+    const by = `Arrow keys or W A S D steer ${name}, or a finger on the picture.${pressed}${idle}`;
     this.say(!active ? FOLLOW : controls ? by : `Choose the action of ${name} below, entry by entry.`);
     this.total = 0;
     this.stage.changed = true;

@@ -8,7 +8,7 @@
 /** @typedef {() => number} Value */
 /** @typedef {{ x: number, y: number, scale: number }} Place of the left upper corner on the canvas, in its pixels */
 /** @typedef {{ values: Float64Array[], before: Float64Array[] | null, kept: Float64Array[], points: Map<object, any[]> }} Memory
- * values of the entries of a scene's memory, those of the state before, times of events and largest numbers, points */
+ * values of the entries of a scene's memory, those of the state before, times of events and held numbers, points */
 
 /** @type {Record<string, (...given: number[]) => number>} */
 const OPERATIONS = {
@@ -21,7 +21,7 @@ const OPERATIONS = {
 /** @type {Record<string, [number, (x: number, y: number) => number]>} */
 const REDUCTIONS = { sum: [0, (x, y) => x + y], min: [Infinity, Math.min], max: [-Infinity, Math.max] };
 const OPACITIES = [0.15, 0.3, 0.48, 0.7]; // of the parts of a trail, the oldest first
-const KEPT = ["trail", "curve", "columns"]; // shapes that follow the states of an episode
+const KEPT = ["trail", "curve", "columns", "path"]; // shapes that follow the states of an episode
 const LEGIBLE = 4; // pixels; smaller letters are not drawn among many worlds
 const FONT = "Helvetica, Arial, 'Liberation Sans', sans-serif"; // about as wide as the letters of Pillow
 const NEVER = 1e9, TURN = 2 * Math.PI;
@@ -67,7 +67,8 @@ export class Scene {
     this.fields = fields;
     this.palette = palette;
     this.font = font;
-    this.entries = json.memory.map((/** @type {Json} */ entry) => ({ ...entry, value: this.#number(entry.number) }));
+    this.entries = json.memory.map((/** @type {Json} */ entry) =>
+      ({ ...entry, value: this.#number(entry.number), event: this.#number(entry.event ?? 0) }));
     /** @type {Json[]} */
     const blocks = json.blocks.flatMap((/** @type {Json} */ block) =>
       "count" in block ? [block] : block.shapes.map((/** @type {Json} */ shape) => ({ shapes: [shape] })));
@@ -200,11 +201,12 @@ export class Scene {
   /** @param {Json} shape @returns {Json} */
   #shape(shape) {
     const made = { ...shape, id: shape, ink: this.#colour(shape.ink), when: this.#number(shape.when ?? 1) };
+    made.alike = ![shape.ink, shape.when, shape.radius].some(moves); // colour, size and presence in all states
     const numbers = (/** @type {Json[]} */ parts) => parts.map((part) => this.#number(part));
-    for (const name of ["radius", "width", "corner", "size", "share", "value"]) {
+    for (const name of ["radius", "width", "corner", "size", "share", "value", "joined"]) {
       if (name in shape) made[name] = this.#number(shape[name]);
     }
-    for (const name of ["at", "box"]) if (name in shape) made[name] = numbers(shape[name]);
+    for (const name of ["at", "box", "seen"]) if (name in shape) made[name] = numbers(shape[name]);
     if ("area" in shape) made.area = this.#colour(shape.area);
     if ("points" in shape) made.points = shape.points.map(numbers);
     if ("words" in shape) made.words = shape.words.map((/** @type {Json} */ part) => this.#words(part));
@@ -233,13 +235,19 @@ export class Scene {
     memory.values = [];
     /** @type {Float64Array[]} */
     const present = [];
-    this.entries.forEach((/** @type {Json} */ { kind, count, variable, value }, /** @type {number} */ place) => {
+    this.entries.forEach((/** @type {Json} */ { kind, count, variable, value, event }, /** @type {number} */ place) => {
       const now = Float64Array.from({ length: count }, (_, i) => (this.#set(variable, i), value()));
       present.push(now);
       const kept = memory.kept[place];
       if (kind === "age") {
         now.forEach((event, i) => { if (event) kept[i] = time; });
         memory.values.push(kept.map((since) => Math.min(time - since, NEVER)));
+      } else if (kind === "held") {
+        now.forEach((number, i) => {
+          this.#set(variable, i);
+          if (!memory.before || event()) kept[i] = number;
+        });
+        memory.values.push(kept);
       } else if (kind === "highest") {
         now.forEach((number, i) => { kept[i] = Math.max(kept[i], number); });
         memory.values.push(kept);
@@ -250,10 +258,16 @@ export class Scene {
     for (const { count, variable, shapes } of this.blocks) {
       for (const shape of shapes) {
         if (!KEPT.includes(shape.op) || !shape.when()) continue;
-        const trail = shape.op === "trail", value = () => (trail ? shape.at.map(call) : [shape.share(), shape.value()]);
+        const value = () => this.#seen(shape);
         this.#keep(memory, shape, again, this.#each(count, variable, value));
       }
     }
+  }
+
+  /** What a shape keeps of a state. @param {Json} shape @returns {number[]} */
+  #seen(shape) {
+    if (shape.op === "trail") return shape.at.map(call);
+    return shape.op === "path" ? [...shape.seen.map(call), shape.joined()] : [shape.share(), shape.value()];
   }
 
   /** @param {number} count @param {number} variable @param {() => number[]} value */
@@ -262,8 +276,9 @@ export class Scene {
   /** @param {Memory} memory @param {Json} shape @param {boolean} again @param {number[][]} points */
   #keep(memory, shape, again, points) {
     const kept = memory.points.get(shape.id) ?? [], last = kept[kept.length - 1];
-    if (shape.op === "trail" ? again : last && last.every((/** @type {number[]} */ [share], /** @type {number} */ i) =>
-      share === points[i][0])) kept.pop();
+    if (again && shape.op === "path") points.forEach((point, i) => { point[2] = last[i][2]; }); // as it was to the state before
+    if (shape.op === "trail" || shape.op === "path" ? again : last && last.every((/** @type {number[]} */ [share],
+      /** @type {number} */ i) => share === points[i][0])) kept.pop();
     kept.push(points);
     if (shape.op === "trail" && kept.length > shape.steps + 1) kept.shift();
     memory.points.set(shape.id, kept);
@@ -297,6 +312,7 @@ export class Scene {
         for (const shape of shapes) {
           if (shape.op === "curve") this.#curve(context, shape, i);
           else if (shape.op === "columns") this.#columns(context, shape, i, scale);
+          else if (shape.op === "path") this.#path(context, shape, i);
           else if (shape.op !== "trail" && shape.when()) this.#draw(context, shape, scale);
         }
       }
@@ -354,26 +370,20 @@ export class Scene {
   /** Adds a shape to the path, and returns how thick its line is, 0 to fill it. @param {CanvasRenderingContext2D} context
    * @param {Json} shape @param {number} scale */
   #outline(context, shape, scale) {
-    const x = shape.at?.[0](), y = shape.at?.[1](), radius = shape.radius?.();
+    const { x: left, y: top, scale: zoom } = this.#place, { op, points } = shape;
     // As thick as Pillow draws it: whole halves of a pixel, at least one.
     const thick = shape.width ? Math.max(1, Math.round(2 * scale * shape.width())) / (2 * scale) : 0;
-    const { x: left, y: top, scale: zoom } = this.#place, across = (/** @type {number} */ at) => left + zoom * at;
-    const down = (/** @type {number} */ at) => top + zoom * at;
-    const circle = (/** @type {number} */ size) => {
-      context.moveTo(across(x + size), down(y));
-      context.arc(across(x), down(y), zoom * size, 0, TURN);
-    };
-    if (shape.op === "line" || shape.op === "polygon") {
+    if (op === "line" || op === "polygon") {
       const shift = this.#shift;
-      for (let k = 0; k < shape.points.length; ++k) {
-        const [right, under] = shape.points[k];
-        if (k) context.lineTo(across(right() + shift), down(under() + shift));
-        else context.moveTo(across(right() + shift), down(under() + shift));
+      for (let k = 0; k < points.length; ++k) {
+        const across = left + zoom * (points[k][0]() + shift), down = top + zoom * (points[k][1]() + shift);
+        if (k) context.lineTo(across, down);
+        else context.moveTo(across, down);
       }
-    } else if (shape.op === "disc") circle(radius);
-    else if (shape.op === "ring") circle(Math.max(0, radius - thick / 2));
-    else if (shape.op === "cross") {
-      const arm = 0.7071 * radius;
+    } else if (op === "disc") this.#circle(context, shape, shape.radius());
+    else if (op === "ring") this.#circle(context, shape, Math.max(0, shape.radius() - thick / 2));
+    else if (op === "cross") {
+      const x = shape.at[0](), y = shape.at[1](), arm = 0.7071 * shape.radius();
       this.#trace(context, [[x - arm, y - arm], [x + arm, y + arm]]);
       this.#trace(context, [[x - arm, y + arm], [x + arm, y - arm]]);
     } else {
@@ -381,10 +391,17 @@ export class Scene {
       const [from, over, to, under] = shape.box.map(place), width = to - from, height = under - over;
       const corner = Math.min(round, width / 2, height / 2) * zoom;
       if (!(width > 0 && height > 0)) return 0;
-      if (corner < 0.5) context.rect(across(from), down(over), zoom * width, zoom * height);
-      else context.roundRect(across(from), down(over), zoom * width, zoom * height, corner);
+      if (corner < 0.5) context.rect(left + zoom * from, top + zoom * over, zoom * width, zoom * height);
+      else context.roundRect(left + zoom * from, top + zoom * over, zoom * width, zoom * height, corner);
     }
     return zoom * thick;
+  }
+
+  /** @param {CanvasRenderingContext2D} context @param {Json} shape @param {number} size */
+  #circle(context, { at }, size) {
+    const { x: left, y: top, scale: zoom } = this.#place, across = left + zoom * at[0](), down = top + zoom * at[1]();
+    context.moveTo(across + zoom * size, down);
+    context.arc(across, down, zoom * size, 0, TURN);
   }
 
   /**
@@ -418,13 +435,13 @@ export class Scene {
   /** Draws a shape of all worlds. @param {CanvasRenderingContext2D} context @param {Json} shape
    * @param {{ variable: number, i: number, places: Place[] }} at @param {(world: number) => void} put */
   #drawShapes(context, shape, { variable, i, places }, put) {
-    const { scale } = places[0];
+    const { scale } = places[0], alone = shape.op === "text" || KEPT.includes(shape.op);
     /** @type {Map<Colour, number[]>} */
     const alike = new Map(); // a colour is one array as long as it does not change
     for (let world = 0; world < places.length; ++world) {
       put(world);
       this.#set(variable, i);
-      if (shape.op === "text" || KEPT.includes(shape.op)) {
+      if (alone) {
         this.#drawAlone(context, shape, i, variable, places[world]);
         continue;
       }
@@ -432,11 +449,13 @@ export class Scene {
       const ink = shape.ink(), same = alike.get(ink);
       if (same) same.push(world);
       else alike.set(ink, [world]);
+      if (shape.alike) break; // all worlds are as this one
     }
     for (const [ink, several] of alike) {
+      const all = shape.alike ? places.keys() : several;
       context.beginPath();
       let thick = 0;
-      for (const world of several) {
+      for (const world of all) {
         put(world);
         thick = this.#outline(context, shape, scale);
       }
@@ -454,6 +473,7 @@ export class Scene {
     if (shape.op === "text") this.#draw(context, shape, scale);
     else if (shape.op === "curve") this.#curve(context, shape, i);
     else if (shape.op === "columns") this.#columns(context, shape, i, scale);
+    else if (shape.op === "path") this.#path(context, shape, i);
     else if (i === 0) this.#trail(context, shape, variable);
     context.beginPath();
     context.resetTransform();
@@ -471,16 +491,21 @@ export class Scene {
   #text(context, shape, ink, { x, y, scale }) {
     const [across, down] = shape.anchor, words = shape.words.map(call).join("");
     context.fillStyle = `rgb(${ink.join()})`;
-    context.font = `${Math.max(1, Math.round(2 * scale * shape.size())) / (2 * scale)}px ${this.font}`;
+    const font = `${Math.max(1, Math.round(2 * scale * shape.size())) / (2 * scale)}px ${this.font}`, letters = Array.from(words);
+    context.font = font;
     context.textRendering = "geometricPrecision"; // places of letters are not rounded
-    const measured = (/** @type {string} */ text) => context.measureText(text).width, letters = Array.from(words);
+    const { widths: known, ascent, descent } = lettersOf(context, font);
+    const measured = (/** @type {string} */ text) => {
+      const width = known.get(text) ?? context.measureText(text).width;
+      known.set(text, width);
+      return width;
+    };
     const rounded = (/** @type {number} */ width) => Math.round(2 * scale * width) / (2 * scale);
     const widths = letters.map((letter, k) => {
       const next = letters[k + 1] ?? "";
       return rounded(measured(letter)) + measured(letter + next) - measured(letter) - measured(next);
     });
     const width = widths.reduce((sum, one) => sum + one, 0);
-    const { fontBoundingBoxAscent: ascent, fontBoundingBoxDescent: descent } = context.measureText(words);
     let at = across === "l" ? x : across === "m" ? x - width / 2 : x - width;
     letters.forEach((letter, k) => {
       context.fillText(letter, at, down === "m" ? y + (ascent - descent) / 2 : y);
@@ -518,6 +543,22 @@ export class Scene {
   }
 
   /** @param {CanvasRenderingContext2D} context @param {Json} shape @param {number} i */
+  #path(context, shape, i) {
+    const [[, one], [, two]] = shape.variables;
+    /** @type {number[][][]} */
+    const pieces = [];
+    for (const entries of this.#memory?.points.get(shape.id) ?? []) {
+      const [x, y, joined] = entries[i];
+      this.#set(one, x);
+      this.#set(two, y);
+      if (!joined || !pieces.length) pieces.push([]);
+      pieces[pieces.length - 1].push(shape.at.map(call));
+    }
+    const lines = pieces.filter((piece) => piece.length > 1);
+    this.#stroke(context, shape.ink(), shape.width(), () => lines.forEach((line) => this.#trace(context, line)));
+  }
+
+  /** @param {CanvasRenderingContext2D} context @param {Json} shape @param {number} i */
   #curve(context, shape, i) {
     const points = (this.#memory?.points.get(shape.id) ?? []).map((entries) => entries[i]);
     if (!points.length) return;
@@ -532,6 +573,21 @@ export class Scene {
     if (line.length > 1) this.#stroke(context, shape.ink(), shape.width(), () => this.#trace(context, line));
     this.#fill(context, shape.ink(), () => context.arc(end[0], end[1], shape.dot, 0, TURN));
   }
+}
+
+/** @type {Map<string, { widths: Map<string, number>, ascent: number, descent: number }>} */
+const FONTS = new Map();
+
+/** Widths of letters and of pairs of letters that were measured, and heights of a font, which the canvas has.
+ * @param {CanvasRenderingContext2D} context @param {string} font */
+function lettersOf(context, font) {
+  let letters = FONTS.get(font);
+  if (!letters) {
+    const { fontBoundingBoxAscent: ascent, fontBoundingBoxDescent: descent } = context.measureText("");
+    letters = { widths: new Map(), ascent, descent };
+    FONTS.set(font, letters);
+  }
+  return letters;
 }
 
 /** An edge where Pillow has it: at half a pixel. @param {number} edge @param {number} scale */

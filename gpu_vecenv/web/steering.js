@@ -11,6 +11,8 @@ import { Scene } from "./scene.js";
 const DIRECTIONS = {
   ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1], d: [1, 0], a: [-1, 0], w: [0, 1], s: [0, -1],
 };
+const PRESS = "e";
+const NEAR = 6, ON = 24; // pixels of the picture from the agent, within which a finger gives no direction, or presses
 
 export class Steering {
   /**
@@ -21,8 +23,8 @@ export class Steering {
   constructor(data, worlds, fields) {
     this.data = data;
     this.worlds = worlds;
-    this.held = [0, 0, 0]; // right, up, agent
-    this.fields = { ...fields, held: { numbers: this.held, shape: [3] } };
+    this.held = [0, 0, 0, 0]; // right, up, agent, press
+    this.fields = { ...fields, held: { numbers: this.held, shape: [4] } };
     /** @type {Set<string>} */
     this.keys = new Set();
     /** @type {[number, number] | null} where a finger is, in pixels of the picture */
@@ -39,6 +41,7 @@ export class Steering {
 
   get group() { return this.data.groups[this.role.group]; }
   get controls() { return this.data.controls[this.role.name]; }
+  get presses() { return JSON.stringify(this.controls?.entries ?? []).includes('["field","held",3]'); }
 
   /** Takes over an agent. @param {Role} role @param {number} agent number in its role */
   take(role, agent) {
@@ -58,7 +61,7 @@ export class Steering {
   /** Notes a key; tells if it steers. @param {string} key @param {boolean} down */
   key(key, down) {
     const name = key.length === 1 ? key.toLowerCase() : key;
-    if (!(name in DIRECTIONS)) return false;
+    if (!(name in DIRECTIONS) && !(this.presses && name === PRESS)) return false;
     if (down) this.keys.add(name);
     else this.keys.delete(name);
     return true;
@@ -109,21 +112,25 @@ export class Steering {
     return best;
   }
 
-  /** Sets the direction from keys or from the finger, and tells if there is one. */
+  /** Sets the direction and the press from keys or from the finger, and tells if there is one. */
   #direct() {
-    let [right, up] = [0, 0];
+    let [right, up, press] = [0, 0, 0];
     for (const key of this.keys) {
-      right += DIRECTIONS[key][0];
-      up += DIRECTIONS[key][1];
+      const [across, over] = DIRECTIONS[key] ?? [0, 0];
+      right += across;
+      up += over;
+      if (key === PRESS) press = 1;
     }
     if (this.finger) {
       const [x, y] = this.place() ?? this.middle, [across, down] = [this.finger[0] - x, this.finger[1] - y];
       const length = Math.hypot(across, down);
-      [right, up] = length > 6 ? [across / length, -down / length] : [0, 0];
+      if (this.presses && this.place() && length < ON) press = 1;
+      else [right, up] = length > NEAR ? [across / length, -down / length] : [0, 0];
     }
+    this.held[3] = press;
     this.held[0] = Math.sign(right) * Math.min(1, Math.abs(right));
     this.held[1] = Math.sign(up) * Math.min(1, Math.abs(up));
-    return this.held[0] !== 0 || this.held[1] !== 0;
+    return this.held[0] !== 0 || this.held[1] !== 0 || press === 1;
   }
 
   /** Overwrites the action that the policy chose for the agent. */

@@ -74,9 +74,9 @@ def test_links_lead_to_pages_and_to_the_repository(site):
 def test_envs_play_behind_their_films_and_titles(site):
     _, text = site
     gallery = text("docs/gallery.md", "![Tag](figures/gallery/tag.webp)\n![Catalysis](figures/gallery/catalysis.webp)\n")
-    assert gallery.count("<iframe") == 1 and '<iframe src="../../play/tag.html" loading="lazy" title="tag, played' in gallery
+    assert gallery.count("<iframe") == 2 and '<iframe src="../../play/tag.html" loading="lazy" title="tag, played' in gallery
     assert "play/cartpole.html" in text("envs/cartpole/README.md", "# CartPole\n\ntext\n")
-    assert "iframe" not in text("envs/catalysis/README.md", "# Catalysis\n") + text("docs/pages.md", "# Pages\n")
+    assert "play/catalysis.html" in gallery and "iframe" not in text("docs/pages.md", "# Pages\n")
 
 
 def test_stored_policies_are_small_and_act_for_every_agent_of_an_env():

@@ -14,12 +14,11 @@ from gpu_vecenv.envs.catalysis.render import (
     SCALE_TOP,
     TOP,
     WIDTH,
+    Maps,
     Renderer,
-    energy_colour,
 )  # fmt: skip
 from gpu_vecenv.envs.catalysis.spec import SPEC, landscape
-from gpu_vecenv.render.frame import STATUS
-from gpu_vecenv.render.style import DARK, LIGHT, make_style
+from gpu_vecenv.render.style import DARK, LIGHT, make_style, mix
 
 HILL = np.zeros((7, 6, 5))
 HILL[2:4, 1:3] = 4.0  # from x = 2 and y = 1 on, at every height
@@ -31,12 +30,22 @@ FIELD = {
 """A landscape with a hill and a hole. Cells of a map have about 46 pixels."""
 
 
+MAPS = Maps(SPEC.resolve(FIELD))
+
+
+def energy_colour(palette, share):
+    """Six bands of vermilion above the start, the strongest last, and six of sky below it."""
+    band = min(max(int(np.floor(6 * share)), -6), 5)
+    return mix(palette.vermilion if band >= 0 else palette.sky, palette.surface, 0.15 * abs(band + 0.5))
+
+
 def renderer(theme="dark", **params):
     return Renderer(SPEC.resolve({**FIELD, **params}), make_style(theme))
 
 
-def state(cell, t, cell2=(0, 0, 0), **more):
-    return {"position": np.uint8([*cell, 0]), "position2": np.uint8([*cell2, 0]), "t": np.int32(t), **more}
+def state(cell, t, cell2=(0, 0, 0), barrier=np.nan, **more):
+    places = {"position": np.uint8([*cell, 0]), "position2": np.uint8([*cell2, 0])}
+    return {**places, "t": np.int32(t), "episode_barrier": np.float32(barrier), **more}
 
 
 def scene(path, theme="dark", **params):
@@ -44,13 +53,13 @@ def scene(path, theme="dark", **params):
     drawn = renderer(theme, **params)
     for t, cell in enumerate(path):
         picture = drawn.scene(state(cell, t))
-    return picture[STATUS:]
+    return picture
 
 
-def cell_pixels(picture, drawn, view, cell):
+def cell_pixels(picture, view, cell):
     """Corner of a cell of a map: pixels that neither a path nor an atom in the middle covers, without the edge."""
     x, y = view(cell)
-    half = int(drawn._cell / 2) - 3
+    half = int((view((1, 0, cell[2]))[0] - view((0, 0, cell[2]))[0]) / 2) - 3
     return picture[round(y) - half : round(y) - half + 5, round(x) - half : round(x) - half + 5].reshape(-1, 3)
 
 
@@ -73,7 +82,7 @@ def in_profile(pixels):
 def test_a_frame_is_a_scene_with_a_legend(theme):
     drawn, other = renderer(theme), renderer(theme)
     frame, picture = drawn.frame(state((1, 1, 5), 3)), other.scene(state((1, 1, 5), 3))
-    assert picture.shape == (STATUS + HEIGHT, WIDTH, 3) and frame.shape == (776, WIDTH, 3) and frame.dtype == np.uint8
+    assert picture.shape == (HEIGHT, WIDTH, 3) and frame.shape == (776, WIDTH, 3) and frame.dtype == np.uint8
     np.testing.assert_array_equal(frame[: len(picture)], picture)
     assert [entry.word for entry in drawn.legend] == ["atom", "target", "highest place"]
 
@@ -81,29 +90,20 @@ def test_a_frame_is_a_scene_with_a_legend(theme):
 @pytest.mark.parametrize(("theme", "palette"), [("dark", DARK), ("light", LIGHT)])
 def test_maps_have_the_colour_of_the_lowest_energy_behind_a_cell(theme, palette):
     """From above a column of the hill is high; from the side, ground behind the hill hides it. The hole shows in both."""
-    drawn, picture = renderer(theme), scene([(0, 0, 4)], theme)
+    picture = scene([(0, 0, 4)], theme)
     for view, cell, height in (
-        (drawn._from_above, (2, 1, 4), 4.0), (drawn._from_above, (3, 2, 4), 4.0), (drawn._from_above, (4, 1, 4), 0.0),
-        (drawn._from_above, (5, 4, 4), -4.0), (drawn._from_the_side, (2, 0, 6), 0.0), (drawn._from_the_side, (5, 0, 7), -4.0),
-        (drawn._from_the_side, (5, 0, 6), 0.0),
+        (MAPS.from_above, (2, 1, 4), 4.0), (MAPS.from_above, (3, 2, 4), 4.0), (MAPS.from_above, (4, 1, 4), 0.0),
+        (MAPS.from_above, (5, 4, 4), -4.0), (MAPS.from_the_side, (2, 0, 6), 0.0), (MAPS.from_the_side, (5, 0, 7), -4.0),
+        (MAPS.from_the_side, (5, 0, 6), 0.0),
     ):  # fmt: skip
         expected = energy_colour(palette, height / 3.0)
-        assert (cell_pixels(picture, drawn, view, cell) == expected).all(), (view.__name__, cell)
-
-
-def test_bands_of_colours_rise_from_the_start_both_ways():
-    colours = [energy_colour(DARK, share) for share in np.linspace(-1.2, 1.2, 49)]
-    assert len(set(colours)) == 12
-    assert colours[0] == colours[4] and colours[-1] == colours[-4]  # energies beyond the scale
-    assert energy_colour(DARK, -1e11) == colours[0] and energy_colour(DARK, 1e11) == colours[-1]
-    red, blue = np.array(colours)[:, 0].astype(int), np.array(colours)[:, 2].astype(int)
-    assert (np.diff(blue[:24]) <= 0).all() and (np.diff(red[25:]) >= 0).all()
+        assert (cell_pixels(picture, view, cell) == expected).all(), (view.__name__, cell)
 
 
 @pytest.mark.parametrize(("theme", "palette"), [("dark", DARK), ("light", LIGHT)])
 def test_the_scale_has_the_colours_of_the_maps(theme, palette):
     picture, row = scene([(0, 0, 4)], theme), round(SCALE_TOP + SCALE_HEIGHT / 2)
-    for share in (-0.95, -0.4, 0.1, 0.6, 0.95):
+    for share in (np.arange(12) + 0.5) / 6 - 1:
         at = round(SCALE_LEFT + (1 + share) / 2 * (RIGHT - SCALE_LEFT))
         assert tuple(picture[row, at]) == energy_colour(palette, share)
 
@@ -123,38 +123,41 @@ def test_targets_of_two_atoms_have_their_numbers():
     params = SPEC.resolve({"configuration": "two_atom_diffusion"})
     first, second = params["final_state"][:3], params["final_state"][3:]
     assert tuple(first[:2]) == tuple(second[:2])  # from above they are one
-    drawn = Renderer(params)
-    picture = drawn.scene(state((4, 4, 10), 0, (4, 4, 11)))[STATUS:]
-    for view, cell in ((drawn._from_above, first), (drawn._from_the_side, first), (drawn._from_the_side, second)):
+    maps = Maps(params)
+    picture = Renderer(params).scene(state((4, 4, 10), 0, (4, 4, 11)))
+    for view, cell in ((maps.from_above, first), (maps.from_the_side, first), (maps.from_the_side, second)):
         x, y = view(cell)
         assert (picture[round(y) - 8 : round(y) + 9, round(x) - 8 : round(x) + 9] == DARK.ink).all(-1).sum() > 8
 
 
 def test_atom_and_target_are_in_their_cells_of_both_maps():
-    drawn, cell = renderer(), (1, 3, 6)
+    cell = (1, 3, 6)
     picture = scene([cell])
     for colour, place in ((DARK.ink, cell), (DARK.green, FIELD["final_state"])):
         pixels = in_maps(find(picture, colour))
         pixels = pixels[pixels[:, 1] > MAP_TOP]
-        for view, side in ((drawn._from_above, pixels[:, 0] < WIDTH / 2), (drawn._from_the_side, pixels[:, 0] > WIDTH / 2)):
+        for view, side in ((MAPS.from_above, pixels[:, 0] < WIDTH / 2), (MAPS.from_the_side, pixels[:, 0] > WIDTH / 2)):
             low, high = pixels[side].min(axis=0), pixels[side].max(axis=0)
             np.testing.assert_allclose((low + high + 1) / 2, view(place), atol=1.5)
 
 
 def test_y_and_z_point_up():
-    drawn = renderer()
-    assert drawn._from_above((0, 3, 4))[1] < drawn._from_above((0, 2, 4))[1]
-    assert drawn._from_the_side((0, 3, 6))[1] < drawn._from_the_side((0, 3, 5))[1]
+    assert MAPS.from_above((0, 3, 4))[1] < MAPS.from_above((0, 2, 4))[1]
+    assert MAPS.from_the_side((0, 3, 6))[1] < MAPS.from_the_side((0, 3, 5))[1]
 
 
 def test_the_path_is_kept_and_cut_where_it_leaves_the_grid():
-    drawn = renderer()
     path = [(0, 0, 4), (0, 1, 4), (6, 1, 4), (5, 1, 4)]
-    for t, cell in enumerate(path):
-        drawn.scene(state(cell, t))
-    assert drawn._pieces(0) == [path[:2], path[2:]]
+    lines = in_maps(find(scene(path), DARK.ink))
+
+    def passes(view, *cell):
+        return (np.abs(lines - view(cell)).max(axis=1) < 2).any()
+
+    for view in (MAPS.from_above, MAPS.from_the_side):
+        assert passes(view, 5.5, 1, 4) and not passes(view, 3, 1, 4)
+    assert passes(MAPS.from_above, 0, 0.5, 4)
     straight = in_maps(find(scene([(1, 4, 4), (2, 4, 4), (3, 4, 4)]), DARK.ink))
-    x, y = drawn._from_above((2, 4, 4))
+    x, y = MAPS.from_above((2, 4, 4))
     assert (np.abs(straight - (x, y)).max(axis=1) < 2).any()  # the middle of the path, where no atom is
 
 
@@ -165,7 +168,7 @@ def test_the_profile_marks_the_highest_place_and_its_barrier():
     ring = marks[np.abs(marks[:, 0] - middle) < 9]
     assert len(ring) > 50 and np.ptp(marks[:, 1]) > 80  # the arrow spans most of the profile
     assert abs(ring[:, 0].mean() - middle) < 1.5
-    for view in (renderer()._from_above, renderer()._from_the_side):
+    for view in (MAPS.from_above, MAPS.from_the_side):
         x, y = view((2, 1, 4))
         near = np.abs(in_maps(find(scene(up_and_down), DARK.mark)) - (x, y)).max(axis=1)
         assert (near < 24).sum() > 50
@@ -183,8 +186,8 @@ def test_a_new_episode_forgets_the_path():
 
 def test_the_barrier_on_record_is_shown_if_frames_are_left_out():
     drawn, other = renderer(), renderer()
-    recorded = drawn.scene(state((0, 1, 4), 9, episode_barrier=np.float32(4.0)))
-    assert (recorded != other.scene(state((0, 1, 4), 9, episode_barrier=np.float32(np.nan)))).any()
+    recorded = drawn.scene(state((0, 1, 4), 9, barrier=4.0))
+    assert (recorded != other.scene(state((0, 1, 4), 9))).any()
 
 
 def test_an_atom_outside_the_slab_is_drawn_beyond_its_edge():
@@ -192,18 +195,18 @@ def test_an_atom_outside_the_slab_is_drawn_beyond_its_edge():
     inside, outside = renderer(**flat), renderer(**flat)
     first, second = inside.scene(state((0, 0, 4), 0)), outside.scene(state((0, 0, 3), 0))
     assert (first != second).any()
-    assert outside._from_the_side((0, 0, 3))[1] > outside._from_the_side((0, 0, 4))[1]
-    assert outside._from_the_side((0, 0, 1)) == outside._from_the_side((0, 0, 3))
+    assert MAPS.from_the_side((0, 0, 3))[1] > MAPS.from_the_side((0, 0, 4))[1]
+    assert MAPS.from_the_side((0, 0, 1)) == MAPS.from_the_side((0, 0, 3))
 
 
 def test_the_map_of_two_atoms_changes_with_the_second():
     params = SPEC.resolve({"configuration": "two_atom_diffusion"})
-    drawn = Renderer(params)
+    drawn, maps = Renderer(params), Maps(params)
     energies = landscape(params)
     start = energies[4, 4, 1, 4, 4, 2]
     for second in ((4, 4, 11), (1, 6, 9)):
-        picture = drawn.scene(state((4, 4, 10), 0, second))[STATUS:]
+        picture = drawn.scene(state((4, 4, 10), 0, second))
         lowest = energies[..., second[0], second[1], second[2] - 9].min(axis=2) - start
         for cell in ((0, 7, 9), (7, 0, 9), (6, 6, 9)):
             expected = energy_colour(DARK, lowest[cell[:2]] / (start - params["ienergy"]))
-            assert (cell_pixels(picture, drawn, drawn._from_above, cell) == expected).all()
+            assert (cell_pixels(picture, maps.from_above, cell) == expected).all()

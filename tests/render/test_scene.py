@@ -59,12 +59,13 @@ def test_events_are_remembered_for_an_episode():
     before = scene.before(2, lambda i: field("on", i))
     ages = scene.age(2, lambda i: (before[i] > 0) & (field("on", i) < 1))
     late = scene.now(1, lambda i: total(2, lambda k: ages[k] < NEVER))
+    scene.held(1, lambda i: field("on", i) + 2, lambda i: before[i] > field("on", i))
     assert late[0].json[0] == "remembered"
     memory, seen = Memory(scene.memory), []
     for time, on in enumerate([(1, 0), (1, 1), (0, 1), (0, 1), (1, 0)]):
         memory.follow({"on": np.array(on)}, time)
-        seen.append([*memory.values[1].tolist(), *memory.values[2].tolist()])
-    assert seen == [[NEVER, NEVER, 0], [NEVER, NEVER, 0], [0, NEVER, 1], [1, NEVER, 1], [2, 0, 2]]
+        seen.append([number for values in memory.values[1:] for number in values.tolist()])
+    assert seen == [[NEVER, NEVER, 0, 3], [NEVER, NEVER, 0, 3], [0, NEVER, 1, 2], [1, NEVER, 1, 2], [2, 0, 2, 2]]
 
 
 class Drawn(SceneRenderer):

@@ -25,7 +25,7 @@ class Browser:
         self._process = subprocess.Popen(words, pass_fds=(read_calls, write_answers), **silent)
         os.close(read_calls)
         os.close(write_answers)
-        self._numbers, self._rest, self._session, self.errors = itertools.count(1), b"", None, []
+        self._numbers, self._rest, self._session, self._trace, self.errors = itertools.count(1), b"", None, None, []
         (target,) = [one for one in self.call("Target.getTargets")["targetInfos"] if one["type"] == "page"]
         self._session = self.call("Target.attachToTarget", targetId=target["targetId"], flatten=True)["sessionId"]
         self.call("Runtime.enable")
@@ -57,6 +57,8 @@ class Browser:
             if answer.get("method") == "Runtime.exceptionThrown":
                 details = answer["params"]["exceptionDetails"]
                 self.errors.append(details.get("exception", details).get("description", details["text"]))
+            if answer.get("method") == "Tracing.tracingComplete":
+                self._trace = answer["params"]["stream"]
             if answer.get("id") == number:
                 assert "error" not in answer, f"{method}: {answer['error']}"
                 return answer["result"]
@@ -82,6 +84,22 @@ class Browser:
             assert time.monotonic() < end, f"{expression} is not true after {seconds} s; errors: {self.errors}"
             time.sleep(0.05)
         return value
+
+    def script_times(self, seconds):
+        """Return the processor time in milliseconds of the scripts of each frame in some seconds."""
+        self.call("Tracing.start", transferMode="ReturnAsStream", traceConfig={"includedCategories": ["devtools.timeline"]})
+        time.sleep(seconds)
+        self._trace = None
+        self.call("Tracing.end")
+        while self._trace is None:
+            self.value("0")
+        parts, end = [], False
+        while not end:
+            part = self.call("IO.read", handle=self._trace)
+            parts.append(base64.b64decode(part["data"]).decode() if part["base64Encoded"] else part["data"])
+            end = part["eof"]
+        events = json.loads("".join(parts))["traceEvents"]
+        return [event["tdur"] / 1000 for event in events if event["name"] == "FireAnimationFrame" and "tdur" in event]
 
     def key(self, name, down, code=None):
         """Press or release a key."""

@@ -27,6 +27,7 @@ from gpu_vecenv.train import TrainConfig
 from gpu_vecenv.train.runner.evaluation import play
 from gpu_vecenv.train.runner.page import PageOptions, page
 from gpu_vecenv.vector.env.changed_params import changed_layout
+from gpu_vecenv.web import page_data
 from gpu_vecenv.web.page_data import env_data, pictures_of, renderer_kind
 from gpu_vecenv.web.page_params import leaves, sliders
 from tests.ids import marked
@@ -155,7 +156,7 @@ def test_a_page_of_tag_is_small(tmp_path):
     assert {span["policy"] for span in data["spans"]} == {"tagger", "runner"} and len(files["weights.bin"]) > 40_000
 
 
-@pytest.mark.parametrize("name", [marked(name) for name in IDS if name != "WarpCatalysis-v0"])
+@pytest.mark.parametrize("name", [marked(name) for name in IDS])
 def test_a_page_has_controls_for_roles_of_the_env(name):
     """Roles and entries of controls are checked when data are made; expressions read fields that the state has."""
     layout = Subject(name).layout()
@@ -168,12 +169,13 @@ def test_a_page_has_controls_for_roles_of_the_env(name):
 # ---- what it refuses ----------------------------------------------------------------------------------------------
 
 
-def test_what_a_page_cannot_show_is_refused_by_name(tmp_path):
+def test_what_a_page_cannot_show_is_refused_by_name(monkeypatch):
     by_world = Subject("WarpCartPole-v1", {"length": np.full(3, 0.5)}).layout()
     with pytest.raises(ParameterError, match=r"expected one number for all worlds of a page, got length by world\."):
         env_data(by_world, 3)
-    with pytest.raises(ParameterError, match=r"expected a Renderer derived from SceneRenderer in .*catalysis/render.py, got"):
-        env_data(Subject("WarpCatalysis-v0").layout(), 3)
+    monkeypatch.setattr(page_data, "find_renderer", lambda folder: type("Renderer", (), {}))
+    with pytest.raises(ParameterError, match=r"expected a Renderer derived from SceneRenderer in .*cartpole/render.py, got"):
+        env_data(Subject("WarpCartPole-v1").layout(), 3)
 
 
 @pytest.mark.parametrize(
@@ -255,6 +257,27 @@ def test_a_visitor_plays_by_touch_on_a_narrow_screen(walk):
             page.touch()
         page.value("document.getElementById('wall').click()")
         assert page.value("page.stage.places.length") == 30
+
+
+@pytest.mark.in_ci
+@in_chromium
+@pytest.mark.parametrize("touch", [False, True])
+def test_a_visitor_of_foraging_loads_by_a_key_and_by_a_finger_on_the_player(tmp_path, touch):
+    page(TrainConfig("WarpForaging-v3", device="cpu", policy_map={"agent": "random"}), tmp_path / "page.html")
+    width = 390 if touch else 1280
+    with browser((tmp_path / "page.html").as_uri(), width=width, touch=touch) as shown:
+        shown.value("page.pause(true), document.getElementById('take').click()")
+        assert "presses" in shown.value("document.getElementById('status').textContent")
+        if touch:
+            box = shown.value("(({ left, top, width }) => [left, top, width])(page.stage.box.getBoundingClientRect())")
+            places = "(({ x, y, scale }) => [x, y, scale])(page.stage.places[0])"
+            (x, y, scale), (right, down) = shown.value(places), shown.value("page.steering.place()")
+            dots = shown.value("page.stage.canvases[1].width") / box[2]
+            shown.touch((box[0] + (x + right * scale) / dots, box[1] + (y + down * scale) / dots))
+        else:
+            shown.key("e", down=True)
+        shown.value("document.getElementById('step').click()")
+        assert shown.value("page.worlds.arrays.action[0]") == 5
 
 
 @pytest.mark.in_ci

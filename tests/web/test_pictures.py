@@ -19,10 +19,7 @@ from gpu_vecenv.testing.subject import Subject
 from tests.ids import marked
 from tests.web.chromium import in_chromium, text_of_page
 
-NOT_DATA = ("WarpCatalysis-v0",)
-"""Envs whose pictures are drawn on a canvas of Pillow alone."""
-
-DRAWN = [marked(name) for name in IDS if name not in NOT_DATA]
+DRAWN = [marked(name) for name in IDS]
 STEPS = 24
 
 APART, SHARE, BLOCK, MOST = 48, 0.005, 8, 0.75
@@ -96,9 +93,9 @@ def test_the_canvas_of_a_page_draws_what_pillow_draws(name):
 
 
 @pytest.mark.parametrize("name", IDS)
-def test_pictures_are_data_but_for_those_named(name):
+def test_pictures_are_data(name):
     folder = Subject(name).layout().spec.kernel.parent
-    assert issubclass(find_renderer(folder), SceneRenderer) == (name not in NOT_DATA)
+    assert issubclass(find_renderer(folder), SceneRenderer)
 
 
 FORMATS = ("d", ",d", ".0f", ".2f", ",.0f", "+.1f", "+z.0f", "+.3f")

@@ -32,6 +32,13 @@ def test_a_player_of_tag_turns_toward_the_keys(held, entries):
     assert player.action(state) == entries
 
 
+@pytest.mark.parametrize(("held", "entry"), [((0, 0, 0), 0), ((0, 1, 0), 1), ((1, 0, 0), 4), ((0, 0, 1), 5), ((1, 0, 1), 5)])
+def test_a_player_of_foraging_loads_while_it_presses(held, entry):
+    player = Player(Subject("WarpForaging-v3").layout(), None)
+    player.right, player.up, player.press = held
+    assert player.action({"player_pos": np.zeros((8, 2))}) == [entry]
+
+
 def test_a_role_without_controls_is_refused():
     with pytest.raises(ParameterError, match=r"role: expected one whose agents have controls, \['agent'\], got 'cat'\."):
         Player(Subject("WarpCartPole-v1").layout(), "cat")
@@ -39,7 +46,7 @@ def test_a_role_without_controls_is_refused():
 
 def test_keys_steer_the_agent_in_a_window(monkeypatch):
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
-    held = iter([(1, 0)] * 6 + [(0, 0)] * 6)
+    held = iter([(1, 0, 0)] * 6 + [(0, 0, 0)] * 6)
     monkeypatch.setattr(window, "held_keys", lambda _: next(held))
     seen = []
     renderer = window.find_renderer(Subject("WarpMountainCar-v0").layout().spec.kernel.parent)

@@ -24,13 +24,11 @@ ROOT = Path(__file__).resolve().parents[2]
 POLICIES = ROOT / "docs" / "policies"
 MAX_BYTES = 100_000
 
-WITHOUT = ("catalysis",)
-"""Envs whose pictures are not data, so that no page can draw them."""
-
 OPTIONS = {
     "tag": PageOptions(role="runner", worlds=9),
     "simple_tag": PageOptions(role="agent", rate=8),
     "cartpole": PageOptions(rate=30),
+    "catalysis": PageOptions(rate=8, worlds=9),
     "pendulum": PageOptions(rate=20),
     "mountain_car": PageOptions(rate=30),
     "mountain_car_continuous": PageOptions(rate=30),
@@ -43,11 +41,10 @@ OPTIONS = {
 
 
 def envs() -> dict[str, str]:
-    """Return the ids of the envs that have a page, by folder."""
+    """Return the ids of the envs by folder."""
     from gpu_vecenv.testing.subject import Subject
 
-    folders = {Subject(env_id).layout().spec.kernel.parent.name: env_id for env_id in IDS}
-    return {name: env_id for name, env_id in folders.items() if name not in WITHOUT}
+    return {Subject(env_id).layout().spec.kernel.parent.name: env_id for env_id in IDS}
 
 
 def write_page(name: str, env_id: str, folder: Path) -> int:

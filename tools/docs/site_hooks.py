@@ -16,7 +16,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 from mkdocs.utils import get_relative_url
 from notebook_page import page  # MkDocs imports a hook with its folder on the path
-from play_pages import WITHOUT, write_pages
+from play_pages import write_pages
 from tabs import with_tabs
 
 OUTSIDE_DOCS = ("*.md", "LICENSE", "CITATION.cff", "benchmarks/*.md", "benchmarks/notes/*.md", "envs/*/README.md",
@@ -104,15 +104,13 @@ def with_games(markdown: str, page: Page) -> str:
     env = re.fullmatch(r"envs/(\w+)/README\.md", page.file.src_uri)
     if page.file.src_uri == "docs/gallery.md":
         return PREVIEW.sub(lambda film: f"{film[0]}\n{_game(film[1], page)}\n", markdown)
-    if env is None or env[1] in WITHOUT:
+    if env is None:
         return markdown
     title, line, rest = markdown.partition("\n")
     return f"{title}{line}\n{_game(env[1], page)}\n{rest}"
 
 
 def _game(name: str, page: Page) -> str:
-    if name in WITHOUT:
-        return ""
     address = get_relative_url(f"play/{name}.html", page.file.url)
     frame = f'<iframe src="{address}" loading="lazy" title="{name}, played in the browser"></iframe>'
     return f'<details class="play"{" open" * (name == "tag")}><summary>Play it here</summary>{frame}</details>\n'

@@ -43,14 +43,14 @@ class Player:
             raise ParameterError(f"role: expected one whose agents have controls, {list(controls)}, got {role!r}.")
         (facts,) = (each for each in roles_of(layout) if each["name"] == name)
         self.number: int = facts["number"]
-        self.right, self.up = 0, 0
+        self.right, self.up, self.press = 0, 0, 0
         self._controls, self._group = controls[name], layout.groups[facts["group"]]
 
     def action(self, state: dict[str, np.ndarray]) -> list[float] | None:
         """Return the first entries of the action in a state of the world; None to leave it to the policy."""
-        if not (self._controls["rests"] or self.right or self.up):
+        if not (self._controls["rests"] or self.right or self.up or self.press):
             return None
-        held = np.array([self.right, self.up, self.number], np.float64)
+        held = np.array([self.right, self.up, self.number, self.press], np.float64)
         entries: list[float] = []
         for entry, json in enumerate(self._controls["entries"]):
             count = 1 if self._group.continuous else self._group.choices[entry]
@@ -84,7 +84,7 @@ def play_in_window(game: Game, role: str | None, seed: int, rate: int, most_step
 
     Args:
         game: env and policies.
-        role: role of the agent that arrow keys or W A S D steer.
+        role: role of the agent that arrow keys or W A S D steer, and E as its controls say.
         seed: seed of the first episode; later ones have the next seeds.
         rate: steps a second.
         most_steps: steps after which the window closes; None for any number.
@@ -119,7 +119,7 @@ def play_in_window(game: Game, role: str | None, seed: int, rate: int, most_step
                 pygame.display.flip()
                 if any(event.type == pygame.QUIT for event in pygame.event.get()):
                     break
-                player.right, player.up = held_keys(pygame)
+                player.right, player.up, player.press = held_keys(pygame)
                 for one in steered:
                     one.state = state
                 rollout = players.step(False)
@@ -132,12 +132,12 @@ def play_in_window(game: Game, role: str | None, seed: int, rate: int, most_step
     return steps
 
 
-def held_keys(pygame: Any) -> tuple[int, int]:
-    """Return the direction of the keys that are held: right and up, -1 to 1."""
+def held_keys(pygame: Any) -> tuple[int, int, int]:
+    """Return the direction of the keys that are held, right and up, -1 to 1; and 1 if E is."""
     keys = pygame.key.get_pressed()
 
     def any_of(*names: int) -> int:
         return int(any(keys[name] for name in names))
 
     right = any_of(pygame.K_RIGHT, pygame.K_d) - any_of(pygame.K_LEFT, pygame.K_a)
-    return right, any_of(pygame.K_UP, pygame.K_w) - any_of(pygame.K_DOWN, pygame.K_s)
+    return right, any_of(pygame.K_UP, pygame.K_w) - any_of(pygame.K_DOWN, pygame.K_s), any_of(pygame.K_e)
