@@ -5,6 +5,15 @@
 
 Envs have the names of their folders. Policies are stored in docs/policies, at most 100 KB each. Agents of an env without a file
 act at random.
+
+The runs of Tag are longer than those of other envs, so that visitors meet skilled players. Taggers of Tag catch 21 of 100 trained
+runners, and those of gridworld Tag need 27 steps for a trained runner and 15 for a random one:
+
+    gpu-vecenv train --config examples/tag_dodge.yaml --device cpu --num-envs 32 --total-steps 1800000 --out runs/tag
+        # stopped after 1,126,400 steps; the rest took this schedule:
+    gpu-vecenv train --resume --total-steps 1400000 --schedule-steps 1400000 --out runs/tag
+    gpu-vecenv train WarpGridTag-v0 --env grid_length=20 use_full_observation=True --num-envs 256 --total-steps 4000000
+        --device cpu --out runs/grid_tag
 """
 
 from __future__ import annotations
