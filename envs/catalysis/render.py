@@ -24,6 +24,7 @@ SCALE_LEFT, SCALE_TOP, SCALE_HEIGHT = 2 * MARGIN + MAP_WIDTH, STATUS + 366.0, 12
 LEFT, RIGHT, TOP, BOTTOM = 64.0, WIDTH - MARGIN, STATUS + 448.0, STATUS + 640.0  # edges of the profile
 
 LEAST = 3.0  # eV above or below the start that has the strongest colour, at least
+OVERLAP = 3.0  # pixels by which a cell reaches under the next one, because edges of small pictures would leave gaps
 BANDS = 6  # contours of energies above the start, and of those below it
 SHORTEST = 20  # fewest steps of the profile's axis
 PROFILE_LOW, PROFILE_HIGH = -20.0, 400.0  # eV; the energies of two atoms hold failed calculations
@@ -52,13 +53,13 @@ class Renderer(SceneRenderer):
     def pictures(self, params: Mapping[str, Any]) -> Pictures:
         """Return the pictures. They depend on the landscape, the grid, start and target, `ienergy` and `episode_length`."""
         scene, maps = Scene(WIDTH, HEIGHT), Maps(params)
-        scene.text((MARGIN, 34), steps_of(int(params["episode_length"]), "d"), 24, scene.palette.muted)
         walk = Walk.of(scene, maps)
-        maps.draw(scene, walk)
+        maps.draw(scene, walk)  # first, because a page draws once what no state changes, up to the first shape that moves
         draw_scale(scene, maps.full)
         for view in (maps.from_above, maps.from_the_side):
             draw_path(scene, maps, walk, view)
         draw_profile(scene, walk)
+        scene.text((MARGIN, 34), steps_of(int(params["episode_length"]), "d"), 24, scene.palette.muted)
         write_words(scene, maps, walk)
         return Pictures((scene, make_legend(LEGEND, WIDTH)), (scene,), LEGEND, stacked=True)
 
@@ -129,12 +130,14 @@ class Maps:
             (self.from_above, "from above, x and y: lowest over z", walk.lowest[0], ny),
             (self.from_the_side, "from the side, x and z: lowest over y", walk.lowest[1], depth),
         ):
-            left, _ = view((0, 0, self.low))
-            scene.text((left - half, MAP_TOP - 10), title, 17, scene.palette.muted)
+            left, bottom = (edge + side * half for edge, side in zip(view((0, 0, self.low)), (-1, 1), strict=True))
+            scene.text((left, MAP_TOP - 10), title, 17, scene.palette.muted)
             with scene.each(nx * rows) as i:
-                across, down = view((floor(i / rows), i % rows, self.low + i % rows))
-                colour = energy_ink(scene, lowest(i) / self.full)
-                scene.rectangle(across - half, down - half, across + half + 0.5, down + half + 0.5, colour)  # without gaps
+                x, up = floor(i / rows), rows - 1 - i % rows  # from the top to the bottom
+                across, down = view((x, up, self.low + up))
+                colour = energy_ink(scene, lowest(x * rows + up) / self.full)
+                right, low = least(across + half + OVERLAP, left + nx * self._cell), least(down + half + OVERLAP, bottom)
+                scene.rectangle(across - half, down - half, right, low, colour)
 
 
 class Walk(NamedTuple):
@@ -225,7 +228,8 @@ def draw_scale(scene: Scene, full: float) -> None:
     width = (RIGHT - SCALE_LEFT) / (2 * BANDS)
     with scene.each(2 * BANDS) as k:
         left = SCALE_LEFT + k * width
-        scene.rectangle(left, SCALE_TOP, left + width + 0.5, SCALE_TOP + SCALE_HEIGHT, energy_ink(scene, (k + 0.5) / BANDS - 1))
+        right = least(left + width + OVERLAP, RIGHT)
+        scene.rectangle(left, SCALE_TOP, right, SCALE_TOP + SCALE_HEIGHT, energy_ink(scene, (k + 0.5) / BANDS - 1))
     for share, anchor in ((-1, "ls"), (0, "ms"), (1, "rs")):
         at = SCALE_LEFT + (1 + share) / 2 * (RIGHT - SCALE_LEFT)
         scene.text((at, SCALE_TOP + SCALE_HEIGHT + 16), f"{share * full:.3g}", 14, muted, anchor)
