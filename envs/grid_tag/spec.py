@@ -55,7 +55,7 @@ def scratch(params: Params) -> int:
 SPEC = EnvSpec(
     name="WarpGridTag-v0",
     kernel=Path(__file__).with_name("grid_tag.cu"),
-    roles=(Role("tagger", "num_taggers"), Role("runner", 1, leaving="caught")),
+    roles=(Role("tagger", "num_taggers"), Role("runner", 1)),
     params=(
         Param("num_taggers", 4, "int32", "taggers in a world", low=1),
         Param("grid_length", 100, "int32", "largest coordinate L; the board has (L + 1)^2 cells", "cells", low=1, high=4096),

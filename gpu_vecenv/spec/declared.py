@@ -230,6 +230,9 @@ def _check_sizes(spec: EnvSpec) -> None:
 def _check_alive(spec: EnvSpec) -> None:
     """Check what ``alive`` names; ``Layout`` checks the shape."""
     if spec.alive is None:
+        for role in spec.roles:
+            expected = "empty in a spec without alive, because no agent leaves its game early"
+            require_part(not role.leaving, f"{spec.name}: role {role.name!r}: leaving", expected, role.leaving)
         return
     fields = {field.name: field for field in spec.state}
     holds = isinstance(spec.alive, str) and spec.alive in fields

@@ -41,7 +41,7 @@ class Role:
         shared: function that returns the space of what all agents of the role observe alike, which is written once a world;
             ``observation`` is then the space of the rest. A ``Box`` of float32, or None for parameters without a shared part.
         leaving: what happened to an agent that left the game early, such as "caught". A role with this text is judged by the
-            number of agents that left; others are judged by their returns.
+            number of agents that left; others are judged by their returns. The spec names a field ``alive`` then.
     """
 
     name: str
