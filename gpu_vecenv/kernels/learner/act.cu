@@ -3,7 +3,8 @@
 //   gv_act       draws an action for each row and stores it with its log-probability
 //   gv_evaluate  log-probabilities of given actions
 //   gv_values    values of the critic
-//   gv_first     units of the first layer of a split network, from which the others continue
+//   gv_first     units of the first layer of a split network, from which the others continue; gv_wide_first those of a wide one,
+//                with weights that gv_pack_weights has packed
 //   gv_gru_act   as gv_act, for a policy with a GRU; also takes and gives its states
 //
 // A team loads one network and computes its tiles of rows. After that its groups do not wait for each other, but for those that
@@ -11,9 +12,10 @@
 #include "learner/choose.h"
 #include "learner/load_network.h"
 #include "learner/rows.h"
+#include "learner/wide.h"
 
 // Memory of a team: the network and features of 16 bits, then outputs. With the upper layers of a split network it has no features.
-#define GV_SCRATCH (GV_HALVES * (gv_i32)sizeof(GvHalf) / 4 + GV_FLOATS)
+#define GV_SCRATCH gv_scratch_floats()
 
 // Rows of a group in a tile: the first one, their number, and their outputs.
 struct GvOwn {
@@ -105,10 +107,11 @@ GV_PLAIN_KERNEL(gv_gru_act, gv_gru_act_tile)
 #else
 
 #define GV_PART (GV_SPLIT ? GV_UPPER : GV_WHOLE)
+#define GV_ACT_WIDTH (GV_WIDE ? GV_JOINT : gv_width(1))  // columns of the units of a split network in global memory
 
 // Units of the first layer on their way to global memory.
 struct GvFirstUnits {
-    GvStripes<gv_width(1)> units;  // of the group's rows
+    GvStripes<GV_ACT_WIDTH> units;  // of the group's rows
 };
 template <gv_i32 LAYER, gv_i32 ROWS, gv_i32 N>
 GV_FN void gv_keep_units(GvFirstUnits& kept, const GvGroup& group, const GvRows<ROWS, N>& units, gv_i32 first) {
@@ -123,14 +126,14 @@ GV_FN void gv_compute(const GvArgs& a, const GvGroup& group, const GvNetwork<OUT
                       const GvOwn& own) {
     GvForget forget;
     GvSums<GV_OWN, GvNetwork<OUTPUTS>::COLUMNS> sums;
-    const GvStripes<gv_width(1)> lower = gv_part(GvStripes<gv_width(1)>{a.units}, own.first, 0);
+    const GvStripes<GV_ACT_WIDTH> lower = gv_part(GvStripes<GV_ACT_WIDTH>{a.units}, own.first, 0);
     if constexpr (PART == GV_FIRST) {
         GvFirstUnits kept = {lower};
         gv_forward_from<1>(network, group, features, kept, sums);
     } else if constexpr (PART == GV_UPPER) {
         GvRows<GV_OWN, gv_width(1)> units;
         gv_load(units, group, lower);
-        gv_forward_from<2>(network, group, units, forget, sums);
+        gv_forward_above(network, group, units, forget, sums);
     } else {
         sums = gv_forward<GV_OWN>(network, group, features, forget);
     }
@@ -241,7 +244,36 @@ GV_PLAIN_KERNEL(gv_act, gv_act_tiles)
 GV_PLAIN_KERNEL(gv_evaluate, gv_evaluate_tiles)
 GV_PLAIN_KERNEL(gv_values, gv_value_tiles)
 
-#if GV_SPLIT
+#if GV_WIDE
+GV_FN void gv_pack_weights_of(const GvArgs& a, const GvLanes& team, gv_i32 column) {
+    gv_pack_column(team, a.layers[0], column, a.packed_weights + column * GV_PACKED_COLUMNS, a.packed_biases + column);
+}
+
+GV_FN void gv_wide_first_tiles(const GvArgs& a, const GvLanes& team, gv_i32 number) {
+    const GvGroup group = gv_group(team);
+    const gv_i32 items = (a.rows + GV_ROWS - 1) / GV_ROWS * GV_COLUMN_PARTS;
+    GV_LOOP for (gv_i32 item = number; item < items; item += a.teams) {
+        const gv_i32 tile = item / GV_COLUMN_PARTS, first = item % GV_COLUMN_PARTS * GV_COLUMN_PART;
+        const gv_i32 row = tile * GV_ROWS + group.number * GV_OWN, rest = a.rows - row;
+        const GvOwn own = {nullptr, row, rest < 0 ? 0 : rest < GV_OWN ? rest : GV_OWN};
+        if (a.partly != 0 && gv_vote(team, gv_wanted(a, group, own)) == 0) continue;
+        GvObservedRows<GV_AGENT_PART> rows = {a.obs, a.norm, {}, {}};
+        GvOwnSamples samples;
+        gv_each_value(samples, group, [&](gv_i32 i, gv_i32& sample) { sample = i < own.rows ? row + i : -1; });
+        rows.rows = gv_rows_of(samples, group, a.obs, a.samples_per_step);
+        GvFirstSums sums;
+        gv_fill(sums, group, a.packed_biases + first);
+        gv_add_features<GV_AGENT_PART>(sums, team, group, rows, a.packed_weights, first);
+        GvRows<GV_OWN, GV_COLUMN_PART> units;
+        gv_each_pair(sums, group, [&](const GvPlace& place, float& x, float& y) {
+            gv_put(units, place, 0, gv_activated<1>(x).value, gv_activated<1>(y).value);
+        });
+        gv_store(units, group, gv_part(GvStripes<GV_JOINT>{a.units}, row, first));
+    }
+}
+GV_PLAIN_KERNEL(gv_pack_weights, gv_pack_weights_of)
+GV_PLAIN_KERNEL(gv_wide_first, gv_wide_first_tiles)
+#elif GV_SPLIT
 // One output, because the biases of the outputs are not needed and a critic has no more.
 GV_FN void gv_first_tiles(const GvArgs& a, const GvLanes& team, gv_i32 number) {
     const auto wanted = [&](const GvGroup& group, const GvOwn& own) { return a.partly == 0 || gv_wanted(a, group, own); };

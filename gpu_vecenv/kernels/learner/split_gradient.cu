@@ -5,6 +5,10 @@
 //   gv_deltas       the layers above it, the loss, and derivatives down to the first layer
 //   gv_weight_sums  sums over rows of derivatives times units, which are the gradient
 //
+// The first layer of a wide network (wide.h) does not fit in the memory of a team. Other kernels compute it, for both networks at a
+// time: gv_wide_units and gv_wide_sums, from features that gv_pack_rows has packed before the epochs and from weights that
+// gv_pack_weights packs before each minibatch.
+//
 // and gv_reduce and gv_adam follow as in gradient.cu. Sums of the gradient of a large layer do not fit in the registers of a team.
 // Therefore units and derivatives of all rows go through global memory, as numbers of 16 bits, and a team of gv_weight_sums sums a
 // part of a layer's gradient over a slice of the rows.
@@ -12,26 +16,38 @@
 #include "learner/load_network.h"
 #include "learner/partial.h"
 #include "learner/slice.h"
+#include "learner/wide.h"
 #include "learner/adam.h"
 
 // ---- arrays between the kernels --------------------------------------------------------------------------------
 
 // Arrays with a.room rows in stripes: features, then the arrays of each network. Columns of these: units and derivatives of each
-// hidden layer, with slopes at the place of derivatives until these replace them; derivatives of the outputs.
+// hidden layer, with slopes at the place of derivatives until these replace them; derivatives of the outputs. Wide networks have no
+// features here; units and derivatives of the first layer of both lie side by side.
 GV_TABLE(gv_array_at, GV_ARRAYS_AT)  // of the units of a layer
 #define GV_OUTPUT_ROWS GvNetwork<GV_OUTPUTS>::ROWS
 
+GV_FN constexpr gv_i32 gv_array_width(gv_i32 layer) { return GV_WIDE && layer == 1 ? GV_JOINT : gv_width(layer); }
+
 GV_FN GvHalf* gv_array(const GvArgs& a, gv_i32 network, gv_i32 columns) {
-    return a.stash + (GV_HIGH_COLUMNS + (gv_i64)network * GV_ARRAY_COLUMNS + columns) * a.room;
+    return a.stash + (GV_COMMON_COLUMNS + (gv_i64)network * GV_ARRAY_COLUMNS + columns) * a.room;
 }
 GV_FN GvStripes<GV_HIGH_COLUMNS> gv_features_of(const GvArgs& a) { return {a.stash}; }
+GV_FN GvStripes<GV_JOINT> gv_joint_of(const GvArgs& a, bool deltas) { return {a.stash + (deltas ? (gv_i64)GV_JOINT * a.room : 0)}; }
+
+// Units of a layer, or its derivatives.
 template <gv_i32 LAYER>
-GV_FN GvStripes<gv_width(LAYER)> gv_units_of(const GvArgs& a, gv_i32 network) {
-    return {gv_array(a, network, gv_array_at(LAYER))};
+GV_FN GvStripes<gv_array_width(LAYER)> gv_array_of(const GvArgs& a, gv_i32 network, bool deltas) {
+    if constexpr (GV_WIDE && LAYER == 1) return gv_part(gv_joint_of(a, deltas), 0, network * gv_width(1));
+    else return {gv_array(a, network, gv_array_at(LAYER) + (deltas ? gv_width(LAYER) : 0))};
 }
 template <gv_i32 LAYER>
-GV_FN GvStripes<gv_width(LAYER)> gv_deltas_of(const GvArgs& a, gv_i32 network) {
-    return {gv_array(a, network, gv_array_at(LAYER) + gv_width(LAYER))};
+GV_FN auto gv_units_of(const GvArgs& a, gv_i32 network) {
+    return gv_array_of<LAYER>(a, network, false);
+}
+template <gv_i32 LAYER>
+GV_FN auto gv_deltas_of(const GvArgs& a, gv_i32 network) {
+    return gv_array_of<LAYER>(a, network, true);
 }
 GV_FN GvStripes<GV_OUTPUT_ROWS> gv_last_deltas_of(const GvArgs& a, gv_i32 network) {
     return {gv_array(a, network, gv_array_at(GV_LAST))};
@@ -48,7 +64,7 @@ GV_FN constexpr gv_i32 gv_parts_up_to(gv_i32 network, gv_i32 layer) {
     return layer == 0 ? 0 : gv_gradient_tiles(network, layer) + gv_parts_up_to(network, layer - 1);
 }
 #define GV_ACTOR_TILES gv_parts_up_to(0, GV_LAST)
-#define GV_SCRATCH (GV_HALVES * (gv_i32)sizeof(GvHalf) / 4 + GV_FLOATS)
+#define GV_SCRATCH gv_scratch_floats()
 
 GV_FN float* gv_floats(const GvLanes& team) { return (float*)((GvHalf*)team.scratch + GV_HALVES); }
 
@@ -79,6 +95,7 @@ GV_FN void gv_keep_deltas(GvKept& kept, const GvGroup& group, const GvRows<GV_OW
     gv_store(deltas, group, gv_part(gv_deltas_of<LAYER>(kept.a, kept.network), kept.row, first));
 }
 
+#if !GV_WIDE
 // Units and slopes of the first layer of network 0, the actor, or 1, in the tiles `first`, `first` + `blocks`, ... The actor's
 // teams also write the features.
 GV_FN void gv_first_of(const GvArgs& a, const GvLanes& team, gv_i32 number, gv_i32 first, gv_i32 blocks) {
@@ -107,6 +124,7 @@ GV_FN void gv_first_of(const GvArgs& a, const GvLanes& team, gv_i32 number, gv_i
         gv_group_barrier(group);
     }
 }
+#endif
 
 // The layers above, the loss and the derivatives of one network in such tiles. `columns` get the sums of the loss.
 template <class Head>
@@ -132,7 +150,7 @@ GV_FN void gv_deltas_of_network(const GvArgs& a, const GvLanes& team, gv_i32 fir
         {
             GvRows<GV_OWN, gv_width(1)> units;
             gv_load(units, group, gv_part(gv_units_of<1>(a, Head::NUMBER), kept.row, 0));
-            gv_forward_from<2>(network, group, units, kept, sums);
+            gv_forward_above(network, group, units, kept, sums);
         }
         gv_store_outputs<OUTPUTS>(sums, group, outputs);
         gv_group_barrier(group);
@@ -194,11 +212,74 @@ GV_FN float* gv_critic_columns(const GvArgs& a, gv_i32 row) {
     return gv_actor_columns(a, a.actor_blocks) + (gv_i64)row * GV_CRITIC_COLUMNS;
 }
 
+#if GV_WIDE
+// Unit of a column of the first layer, behind the last unit for columns of the padding.
+GV_FN gv_i32 gv_unit_of(gv_i32 column) { return column < 2 * gv_width(1) ? column % gv_width(1) : gv_units(1); }
+
+GV_FN void gv_pack_rows_of(const GvArgs& a, const GvLanes& team, gv_i32 tile) {
+    gv_pack_features<GV_AGENT_PART>(team, a.obs, a.norm, a.all_rows, a.samples_per_step, tile * GV_PACK_ROWS, a.packed_rows);
+}
+GV_FN void gv_pack_weights_of(const GvArgs& a, const GvLanes& team, gv_i32 column) {
+    const gv_i32 unit = gv_unit_of(column);
+    const GvLayer& layer = column < gv_width(1) ? a.layers[0][0] : a.layers[1][0];
+    gv_pack_column(team, layer, unit, a.packed_weights + column * GV_PACKED_COLUMNS, a.packed_biases + column);
+}
+
+// Units and slopes of the first layer: columns of a tile of rows, in turn.
+GV_FN void gv_wide_units_block(const GvArgs& a, const GvLanes& team, gv_i32 block) {
+    const GvGroup group = gv_group(team);
+    const gv_i32 items = (a.rows + GV_ROWS - 1) / GV_ROWS * GV_COLUMN_PARTS;
+    GV_LOOP for (gv_i32 item = block; item < items; item += a.teams) {
+        const gv_i32 tile = item / GV_COLUMN_PARTS, first = item % GV_COLUMN_PARTS * GV_COLUMN_PART;
+        GvPackedRows<GV_AGENT_PART> rows = {a.packed_rows, {}};
+        gv_load_samples(rows.samples, a, group, tile);
+        GvFirstSums sums;
+        gv_fill(sums, group, a.packed_biases + first);
+        gv_add_features<GV_AGENT_PART>(sums, team, group, rows, a.packed_weights, first);
+        GvRows<GV_OWN, GV_COLUMN_PART> units, slopes;
+        gv_each_pair(sums, group, [&](const GvPlace& place, float& x, float& y) {
+            const GvUnit one = gv_activated<1>(x), two = gv_activated<1>(y);
+            gv_put(units, place, 0, one.value, two.value);
+            gv_put_finite(slopes, place, 0, one.slope, two.slope);
+        });
+        const gv_i32 row = tile * GV_ROWS + group.number * GV_OWN;
+        gv_store(units, group, gv_part(gv_joint_of(a, false), row, first));
+        gv_store(slopes, group, gv_part(gv_joint_of(a, true), row, first));
+    }
+}
+
+// Sums of the gradient of the first layer. Teams: for each part of the columns and each part of the features, its slices.
+GV_FN void gv_wide_sums_block(const GvArgs& a, const GvLanes& team, gv_i32 block) {
+    constexpr gv_i32 PART = GV_AGENT_PART, N = GV_FEATURE_PART, FROM = gv_part_first(PART);
+    constexpr gv_i32 PARTS = (gv_part_features(PART) + N - 1) / N;
+    const gv_i32 slice = block % a.wide_slices, part = block / a.wide_slices, from = part % PARTS * N;
+    const gv_i32 first = part / PARTS * GV_COLUMN_PART, stages = (a.rows + GV_ROWS - 1) / GV_ROWS * (GV_ROWS / GV_STREAM_ROWS);
+    GvSpread<GV_COLUMN_PART, N> sums;
+    gv_sum_features<PART>(sums, team, slice, a.wide_slices, stages, gv_joint_of(a, true), first, a.packed_rows, from,
+                          [&](gv_i32 row) { return row < a.rows ? a.samples[row] : -1; });
+    const float of_actor = 1.0f / (a.scales[0] * GV_SCALE), of_critic = 1.0f / (a.scales[1] * GV_SCALE);
+    const auto write = [&](gv_i32 column, gv_i32 at, float sum) {
+        const bool actor = column < gv_width(1);
+        float* columns = actor ? gv_actor_columns(a, slice) : gv_critic_columns(a, slice);
+        gv_write_sum(columns[gv_weight_column(1) + at], (actor ? of_actor : of_critic) * sum, a.adds != 0);
+    };
+    const auto store = [&](gv_i32 row, gv_i32 i, float sum) {
+        const gv_i32 unit = gv_unit_of(first + row), feature = from + i;
+        if (unit < gv_units(1) && feature < gv_part_features(PART)) write(first + row, unit * GV_FEATURES + FROM + feature, sum);
+    };
+    const auto store_total = [&](gv_i32 row, float total) {
+        const gv_i32 unit = gv_unit_of(first + row);
+        if (from == 0 && unit < gv_units(1)) write(first + row, gv_units(1) * GV_FEATURES + unit, total);
+    };
+    gv_each_sum(sums, gv_group(team), store, store_total);
+}
+#else
 GV_FN void gv_first_block(const GvArgs& a, const GvLanes& team, gv_i32 block) {
     const gv_i32 of_critic = block - a.actor_blocks;
     const bool actor = of_critic < 0;
     gv_first_of(a, team, actor ? 0 : 1, actor ? block : of_critic, actor ? a.actor_blocks : a.critic_blocks);
 }
+#endif
 GV_FN void gv_deltas_block(const GvArgs& a, const GvLanes& team, gv_i32 block) {
     const gv_i32 of_critic = block - a.actor_blocks;
     if (of_critic < 0) gv_deltas_of_network<GvActor>(a, team, block, a.actor_blocks, gv_actor_columns(a, block));
@@ -207,11 +288,19 @@ GV_FN void gv_deltas_block(const GvArgs& a, const GvLanes& team, gv_i32 block) {
 // Teams: for each part of the actor its slices, then those of the critic. A slice has a row of the partial sums.
 GV_FN void gv_sums_block(const GvArgs& a, const GvLanes& team, gv_i32 block) {
     const gv_i32 slice = block % a.slices, part = block / a.slices, of_critic = part - GV_ACTOR_TILES;
-    if (of_critic < 0) gv_sum_gradient_tile<GvActor, 1>(a, team, slice, part, gv_actor_columns(a, slice));
-    else gv_sum_gradient_tile<GvCritic, 1>(a, team, slice, of_critic, gv_critic_columns(a, slice));
+    constexpr gv_i32 LOWEST = GV_WIDE ? 2 : 1;
+    if (of_critic < 0) gv_sum_gradient_tile<GvActor, LOWEST>(a, team, slice, part, gv_actor_columns(a, slice));
+    else gv_sum_gradient_tile<GvCritic, LOWEST>(a, team, slice, of_critic, gv_critic_columns(a, slice));
 }
 
+#if GV_WIDE
+GV_PLAIN_KERNEL(gv_pack_rows, gv_pack_rows_of)
+GV_PLAIN_KERNEL(gv_pack_weights, gv_pack_weights_of)
+GV_PLAIN_KERNEL(gv_wide_units, gv_wide_units_block)
+GV_PLAIN_KERNEL(gv_wide_sums, gv_wide_sums_block)
+#else
 GV_PLAIN_KERNEL(gv_first_units, gv_first_block)
+#endif
 GV_PLAIN_KERNEL(gv_deltas, gv_deltas_block)
 GV_PLAIN_KERNEL(gv_weight_sums, gv_sums_block)
 GV_EARLY_KERNEL(gv_reduce, gv_reduce_columns)

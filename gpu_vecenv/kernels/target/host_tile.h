@@ -165,6 +165,10 @@ template <class T, gv_i32 N>
 struct GvValues {
     T v[N];
 };
+template <class T, gv_i32 N>
+GV_FN T gv_held(const GvValues<T, N>& held, gv_i32 i) {
+    return held.v[i];
+}
 template <class T, gv_i32 N, class F>
 GV_FN void gv_each_value(GvValues<T, N>& held, const GvGroup&, F f) {
     for (gv_i32 i = 0; i < N; ++i) f(i, held.v[i]);

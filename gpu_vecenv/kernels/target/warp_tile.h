@@ -264,6 +264,12 @@ struct GvValues {
     T v[SLOTS];
 };
 
+// Value i, which this lane holds.
+template <class T, gv_i32 N>
+GV_FN T gv_held(const GvValues<T, N>& held, gv_i32 i) {
+    return held.v[i / 32];
+}
+
 // Calls f(i, value) for all values.
 template <class T, gv_i32 N, class F>
 GV_FN void gv_each_value(GvValues<T, N>& held, const GvGroup& group, F f) {

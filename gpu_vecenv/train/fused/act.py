@@ -72,6 +72,10 @@ class FusedActor:
         if device.type == "cuda":
             self.multiprocessors = torch.cuda.get_device_properties(device).multi_processor_count
             self.most_teams = self.multiprocessors * sizes.act_memory.resident
+        if sizes.wide:
+            columns = sizes.stream(1).columns
+            self.packed_weights = empty_halves(columns, sum(sizes.part_columns), device=device)
+            self.packed_biases = torch.empty(columns, dtype=torch.float32, device=device)
         self._units: list[Tensor] = []  # the last one is used; earlier ones stay, because a recorded graph may use them
         self._prepared: weakref.WeakKeyDictionary[Draw, dict[bool, Any]] = weakref.WeakKeyDictionary()
 
@@ -87,7 +91,8 @@ class FusedActor:
         """Return memory for units of the first layer between two kernels, which all calls share."""
         if not self._units or len(self._units[-1]) < rows:
             tiles = -(-rows // self.sizes.rows)
-            self._units.append(empty_halves(tiles * self.sizes.rows, self.sizes.widths[0], device=self.device))
+            columns = self.sizes.stream(1).columns if self.sizes.wide else self.sizes.widths[0]
+            self._units.append(empty_halves(tiles * self.sizes.rows, columns, device=self.device))
         return self._units[-1]
 
     def prepared(self, draw: Draw, deterministic: bool, kind: type[PreparedCall]) -> PreparedCall:
@@ -208,8 +213,10 @@ class _Call(Call):
         self._teams, self._shared_bytes = min(-(-self.count // sizes.rows), fused.most_teams), sizes.act_memory.shared_bytes
         self._names: tuple[str, ...] = (name,)
         if sizes.split:
-            self._names = ("gv_first", name)
+            self._names = ("gv_wide_first" if sizes.wide else "gv_first", name)
             self.set(units=fused.room_for_units(self.count))
+        if sizes.wide:
+            self.set(packed_weights=fused.packed_weights, packed_biases=fused.packed_biases)
         self._addresses: list[int] = []
 
     def place(self, member: str, array: Tensor, dtype: torch.dtype, width: int) -> bool:
@@ -235,6 +242,9 @@ class _Call(Call):
         if addresses != self._addresses:
             self._addresses = addresses
             self.fused.point(self.args, addresses)
+        if self.fused.sizes.wide:
+            columns = self.fused.sizes.stream(1).columns
+            self.launch("gv_pack_weights", columns, self.count, self._shared_bytes)
         for name in self._names:
             self.launch(name, self._teams, self.count, self._shared_bytes)
 

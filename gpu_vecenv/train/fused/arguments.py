@@ -53,6 +53,9 @@ _UPDATE: tuple[Any, ...] = (
     Array("scales", "float32", "2", "of the actor's and of the critic's derivatives"),
     Array("rate", "float32", "1", "learning rate"),
     Array("stash", "half", "*columns, room", "of a split network, see split_gradient.cu", written=True),
+    Array("packed_rows", "half", "*samples, *columns", "of a wide network: normal features", written=True),
+    Array("packed_weights", "half", "*columns, *features", "of its first layer", written=True),
+    Array("packed_biases", "float32", "*columns", written=True),
     Array("partial", "float32", "*blocks, *columns", "of the actor, GV_ACTOR_COLUMNS each, then of the critic",
           written=True),
     Array("sums", "float32", "*columns", written=True),
@@ -69,6 +72,8 @@ _UPDATE: tuple[Any, ...] = (
     *numbers("float32", "value_coef", "max_grad_norm", "target_kl", "eps"),
     Number("room", "int32", "this and the next two: of a split network, see split_gradient.cu"),
     *numbers("int32", "slices", "adds"),
+    Number("all_rows", "int32", "this and the next one: of a wide network; rows of the rollout"),
+    Number("wide_slices", "int32", "slices of the sums of the first layer"),
 )  # fmt: skip
 
 UPDATE_ARGS = arguments(*_UPDATE, beside=(COUNTERS, SETTINGS))
@@ -99,6 +104,8 @@ _ACT: tuple[Any, ...] = (
     Nested("action", SLAB),
     Nested("log_prob", SLAB),
     Array("units", "half", "*rows, *width", "of a split network, in stripes, with room for whole tiles", written=True),
+    Array("packed_weights", "half", "*columns, *features", "of the first layer of a wide network", written=True),
+    Array("packed_biases", "float32", "*columns", written=True),
     Array("result", "float32", "*rows", "values or log-probabilities; of gv_act its [rows, outputs], or null", written=True),
     Nested("box", BOX),
     Nested("draw", COUNTERS, doc="counters of the random numbers"),

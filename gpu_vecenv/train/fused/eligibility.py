@@ -152,13 +152,13 @@ def _fitted(sizes: Sizes, device: torch.device) -> Sizes | str:
         choices = [replace(sizes, rows=rows) for rows in (128, 64)]
     if len(sizes.hidden) > 1:
         choices.append(replace(sizes, split=True))
+    if not isinstance(sizes, RecurrentSizes):
+        choices.append(replace(sizes, split=True, wide=True))
     needed = 0
     for choice in choices:
         needed = choice.update_memory.shared_bytes
         if needed <= most:
             return choice
-    if not choices:
-        return f"its only hidden layer has {sizes.hidden[0]} units, not at most {MAX_WHOLE}"
     return f"its layers need {needed:,} bytes of shared memory, and a block has {most:,} for them"
 
 

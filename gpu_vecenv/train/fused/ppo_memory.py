@@ -78,7 +78,7 @@ def _update(policy: Policy, rows: PolicyRows, ppo: PPOConfig, sizes: Sizes | Non
     minibatch = -(-samples // ppo.num_minibatches)
     transition_bytes = _transition_bytes(rows, samples)
     if sizes is not None:
-        return transition_bytes + 4 * samples * ppo.num_epochs + _kernels(sizes, minibatch, device)
+        return transition_bytes + 4 * samples * ppo.num_epochs + _kernels(sizes, samples, minibatch, device)
     chunk = min(samples + rows.num_samples, max(MAX_CHUNK_ROWS // agents, rows.num_samples))
     in_order = (8 + 1) * ppo.num_minibatches * minibatch
     learning = _grown(lambda count: _measured_step(policy, rows, ppo, count), minibatch)
@@ -192,14 +192,22 @@ def _host_update(policy: ActorCritic, rows: PolicyRows, ppo: PPOConfig) -> int:
     return _transition_bytes(rows, samples) + 4 * samples * ppo.num_epochs + 4 * floats
 
 
-def _kernels(sizes: Sizes, minibatch: int, device: torch.device) -> int:
-    """Return the bytes between the kernels of a fused update: gradients of blocks, and of split networks the units of rows."""
+def _kernels(sizes: Sizes, rows: int, minibatch: int, device: torch.device) -> int:
+    """Return the bytes between the kernels of a fused update: gradients of blocks, and of split networks the units of rows.
+
+    Args:
+        sizes: sizes of the networks.
+        rows: rows of a rollout.
+        minibatch: rows of a minibatch.
+        device: device of the update.
+    """
     partial = _partial_sums(sizes, minibatch, device)
     if not sizes.split:
         return partial
-    units = 2 * SPLIT_ROWS * sizes.widths[0]
+    units = 2 * SPLIT_ROWS * (sizes.stream(1).columns if sizes.wide else sizes.widths[0])
+    packed = 2 * rows * sum(sizes.part_columns) if sizes.wide else 0
     tiles = -(-minibatch // sizes.rows)
-    return partial + units + 2 * sizes.stash_columns * min(tiles * sizes.rows, ROOM["cuda"])
+    return partial + units + packed + 2 * sizes.stash_columns * min(tiles * sizes.rows, ROOM["cuda"])
 
 
 def _grown(measure: Callable[[int], int], count: int, sizes: tuple[int, int] = FEW) -> int:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from gpu_vecenv.train.algorithms.masked_adam import MaskedAdam
 from gpu_vecenv.train.config import PPOConfig
-from gpu_vecenv.train.fused.kernels import UpdateKernels, empty_halves
+from gpu_vecenv.train.fused.kernels import UpdateKernels, empty_halves, multiprocessors
 from gpu_vecenv.train.fused.tile_plan import Sizes
 from gpu_vecenv.train.policies.actor_critic import ActorCritic
 from gpu_vecenv.train.processes.group import Processes
@@ -36,10 +35,14 @@ class SplitKernels(UpdateKernels):
         self.room = min(-(-num_rows // sizes.rows) * sizes.rows, ROOM[self.device.type])
         self.stash = empty_halves(sizes.stash_columns * self.room, device=self.device)
         self._tiles = sizes.num_gradient_tiles
+        self.call.set(room=self.room, slices=self.slices(self._tiles), stash=self.stash)
+
+    def slices(self, tiles: int) -> int:
+        """Return the slices of rows, so that tiles of the gradient fill the GPU; each slice has sums of its own."""
         slices = CPU_SLICES
         if self.device.type == "cuda":
-            slices = torch.cuda.get_device_properties(self.device).multi_processor_count // self._tiles
-        self.call.set(room=self.room, slices=max(1, min(slices, self.args.actor_blocks)), stash=self.stash)
+            slices = multiprocessors(self.device) * self.sizes.update_memory.resident // tiles
+        return max(1, min(slices, self.args.actor_blocks))
 
     def gradient(self, samples: Tensor, minibatch: int = 0) -> None:
         """See ``UpdateKernels.gradient()``."""
@@ -47,9 +50,21 @@ class SplitKernels(UpdateKernels):
         args, shared_bytes = self.args, self.sizes.update_memory.shared_bytes
         blocks, sums = args.actor_blocks + args.critic_blocks, self._tiles * args.slices
         rows = args.rows
+        self.before()
         for first in range(0, rows, self.room):
             args.samples = samples.data_ptr() + 4 * first
             args.rows, args.adds = min(self.room, rows - first), int(first > 0)
-            for name, teams in (("gv_first_units", blocks), ("gv_deltas", blocks), ("gv_weight_sums", sums)):
+            for name, teams in (*self.first(blocks), ("gv_deltas", blocks), ("gv_weight_sums", sums), *self.last()):
                 self._launch(name, teams, shared_bytes)
         args.rows = rows
+
+    def before(self) -> None:
+        """Prepare a minibatch."""
+
+    def first(self, blocks: int) -> list[tuple[str, int]]:
+        """Return the kernels of the first layer, and their teams."""
+        return [("gv_first_units", blocks)]
+
+    def last(self) -> list[tuple[str, int]]:
+        """Return the kernels of the first layer's gradient beside ``gv_weight_sums``, and their teams."""
+        return []

@@ -42,6 +42,16 @@ STAGES, STAGE_ROWS, MOST_SUMS = 4, 64, 32768
 """Numbers of a team that sums a part of the gradient of a split network: stages, of which some are loaded while another is
 multiplied; rows of a stage; and most sums, 128 for each of 256 lanes."""
 
+COLUMN_PART, FEATURE_PART, CHUNK = 64, 128, 64
+"""Most units of a network in a wide first layer that a team computes at a time, most features whose sums it has, and features of a
+chunk."""
+
+STREAM_STAGES, SUM_STAGES, STREAM_ROWS = 2, 4, 32
+"""Chunks of a wide first layer in the memory of a team; stages of the sums of its gradient, and rows of such a stage."""
+
+PACK_ROWS = 16
+"""Rows whose features a team packs."""
+
 LARGEST_HALF = float(np.finfo(np.float16).max)
 """Largest number of 16 bits."""
 
@@ -70,16 +80,37 @@ class Memory(NamedTuple):
     """Blocks that a multiprocessor has memory for, up to 512 lanes of them."""
     places: Mapping[str, int]
     """First number of the arrays in it, by name; among the numbers of 16 bits, or among the floats."""
+    streamed: int = 0
+    """Numbers of 16 bits that kernels of a wide first layer have in place of all others."""
 
     @property
     def shared_bytes(self) -> int:
         """Bytes of shared memory."""
-        return 2 * self.halves + 4 * self.floats
+        return max(2 * self.halves + 4 * self.floats, 2 * self.streamed)
 
     @property
     def macros(self) -> dict[str, int]:
         """Macros of the kernels that use it."""
-        return {"HALVES": self.halves, "FLOATS": self.floats, **{f"{name}_AT": place for name, place in self.places.items()}}
+        places = {f"{name}_AT": place for name, place in self.places.items()}
+        return {"HALVES": self.halves, "FLOATS": self.floats, "STREAMED": self.streamed, **places}
+
+
+class Stream(NamedTuple):
+    """Columns of a wide first layer, which teams compute in parts: the units of one network, or of two side by side."""
+
+    part: int
+    """Columns of a part."""
+    parts: int
+
+    @property
+    def columns(self) -> int:
+        """Columns of all parts, of which the last ones may be behind the last unit."""
+        return self.part * self.parts
+
+    @property
+    def macros(self) -> dict[str, int]:
+        """Macros of the kernels that compute it."""
+        return {"COLUMN_PART": self.part, "COLUMN_PARTS": self.parts}
 
 
 class Network(NamedTuple):
@@ -113,6 +144,8 @@ class Sizes:
     """Rows of a tile."""
     split: bool = False
     """The memory of a block holds the first layer or the layers above it, not both."""
+    wide: bool = False
+    """The first layer of a split network streams through the memory of a block."""
     alone: bool = False
     """Blocks are so few that each has a multiprocessor of its own, with all its registers."""
     workers: int = 0
@@ -184,7 +217,45 @@ class Sizes:
             while width // 16 % count or width // count * below > MOST_SUMS:
                 count += 1
             gradient_tiles.append(count)
-        return Network(columns, rows, halves, sum(self.widths) + columns + 3 * self.features, gradient_tiles)
+        if self.wide:
+            gradient_tiles[1] = 0
+        floats = sum(self.widths) + columns + (0 if self.wide else 3 * self.features)
+        return Network(columns, rows, halves, floats, gradient_tiles)
+
+    def stream(self, networks: int) -> Stream:
+        """Return the columns of a wide first layer of one network or of both."""
+        columns = networks * self.widths[0]
+        parts = -(-self.widths[0] // COLUMN_PART)
+        return Stream(up_to(-(-columns // parts), 16), parts)
+
+    @property
+    def part_features(self) -> tuple[int, int]:
+        """Features of the parts of an observation: the shared one, and that of an agent."""
+        return 0, self.features
+
+    @property
+    def chunks(self) -> list[int]:
+        """Features of a chunk of each part."""
+        return [CHUNK if features > CHUNK // 2 else CHUNK // 2 for features in self.part_features]
+
+    @property
+    def part_columns(self) -> list[int]:
+        """Columns of packed rows of each part: whole sectors of memory."""
+        return [up_to(features, 32) for features in self.part_features]
+
+    def streamed(self, columns: Stream) -> int:
+        """Return the numbers of 16 bits in the chunks of a wide first layer."""
+        return STREAM_STAGES * (self.rows + columns.part) * max(map(stride, self.chunks))
+
+    @property
+    def feature_part(self) -> int:
+        """Features whose sums a block has at a time."""
+        return min(FEATURE_PART, up_to(max(self.part_features), 16))
+
+    @property
+    def feature_parts(self) -> list[int]:
+        """Parts of the features of each part of an observation, for sums of the gradient."""
+        return [-(-features // self.feature_part) for features in self.part_features]
 
     @property
     def feature_stride(self) -> int:
@@ -229,8 +300,13 @@ class Sizes:
         floats = prefetch + rows * self.staged_floats + ctypes.sizeof(SETTINGS.form) // 4
         places = {"OUTPUTS": network.floats, "PREFETCH": prefetch}
         if self.split:
-            columns = zip(self.array_widths(network), network.gradient_tiles[1:], strict=True)
+            columns = [*zip(self.array_widths(network), network.gradient_tiles[1:], strict=True)][int(self.wide) :]
             stages = STAGES * STAGE_ROWS * max(width // gradient_tiles + below for (below, width), gradient_tiles in columns)
+            if self.wide:
+                joint = self.stream(2)
+                sums = SUM_STAGES * STREAM_ROWS * (joint.part + stride(self.feature_part))
+                streamed = max(self.streamed(joint), sums, stages)
+                return self._memory(network.halves + rows * self.delta_stride, floats, places | {"DELTAS": network.halves}, streamed)
             first, upper = self.first_halves + rows * self.feature_stride, network.halves + rows * self.delta_stride
             places |= {"FEATURES": self.first_halves, "DELTAS": network.halves}
             return self._memory(max(first, upper, stages), floats, places)
@@ -251,6 +327,9 @@ class Sizes:
     def act_memory(self) -> Memory:
         """Memory of a block that acts: the network, a tile of features, and outputs. It is less than an update needs."""
         network = self.network(self.outputs)
+        if self.wide:
+            floats, streamed = network.floats + self.rows * self.output_stride, self.streamed(self.stream(1))
+            return self._memory(network.halves, floats, {"FEATURES": 0, "OUTPUTS": network.floats}, streamed)
         at = self.first_halves if self.split else network.halves
         floats, places = network.floats + self.rows * self.output_stride, {"FEATURES": at, "OUTPUTS": network.floats}
         return self._memory(max(at + self.rows * self.feature_stride, network.halves), floats, places)
@@ -274,16 +353,19 @@ class Sizes:
         places = {**acting.places, "WORKER": acting.halves, "SHARES": acting.floats}
         return self._memory(acting.halves + halves, acting.floats + floats, places)
 
-    def _memory(self, halves: int, floats: int, places: Mapping[str, int]) -> Memory:
-        """Return the memory of a block with some numbers of 16 bits, and floats."""
-        static = 256
-        room = MULTIPROCESSOR_BYTES // (2 * halves + 4 * floats + static + BLOCK_BYTES)
-        return Memory(halves, floats, 1 if self.alone else max(1, min(512 // self.lanes, room)), places)
+    def _memory(self, halves: int, floats: int, places: Mapping[str, int], streamed: int = 0) -> Memory:
+        """Return the memory of a block with some numbers of 16 bits, and floats; see ``Memory``."""
+        static, memory = 256, Memory(halves, floats, 1, places, streamed)
+        room = MULTIPROCESSOR_BYTES // (memory.shared_bytes + static + BLOCK_BYTES)
+        return memory._replace(resident=1 if self.alone else max(1, min(512 // self.lanes, room)))
 
     @property
     def arrays_at(self) -> list[int]:
-        """First column of the units of each layer in a network's arrays between kernels, then of derivatives by the outputs."""
-        return [0, *accumulate((2 * width for width in self.widths), initial=0)]
+        """First column of the units of each layer in a network's arrays between kernels, then of derivatives by the outputs.
+
+        Those of a wide first layer are with the arrays of both networks.
+        """
+        return [0, *accumulate(([0] if self.wide else [2 * self.widths[0]]) + [2 * width for width in self.widths[1:]], initial=0)]
 
     @property
     def array_columns(self) -> int:
@@ -291,9 +373,14 @@ class Sizes:
         return self.arrays_at[-1] + up_to(self.outputs, 16)
 
     @property
+    def common_columns(self) -> int:
+        """Columns of arrays that both networks have: features, or units and derivatives of a wide first layer."""
+        return 2 * self.stream(2).columns if self.wide else up_to(self.features, 16)
+
+    @property
     def stash_columns(self) -> int:
-        """Columns of all arrays between kernels: features, and the arrays of the actor and of the critic."""
-        return up_to(self.features, 16) + 2 * self.array_columns
+        """Columns of all arrays between kernels: those of both networks, those of the actor and those of the critic."""
+        return self.common_columns + 2 * self.array_columns
 
     @property
     def num_gradient_tiles(self) -> int:
@@ -345,7 +432,11 @@ class Sizes:
             "REGISTER_ENTRIES": self.register_entries, "FEATURES_IN_REGISTERS": int(self.holds_features),
             "STAGED_FEATURES": self.staged_features, "STAGED_FLOATS": self.staged_floats, "SPREADS": self.spreads,
             "TWO_COUNTS": int(self.may_lack_choice), "ACTOR_COLUMNS": self.actor_columns, "CRITIC_COLUMNS": self.critic_columns,
-            "GRU_COLUMNS": 0, "ARRAY_COLUMNS": self.array_columns, "STAGES": STAGES, "STAGE_ROWS": STAGE_ROWS,
+            "GRU_COLUMNS": 0, "ARRAY_COLUMNS": self.array_columns, "COMMON_COLUMNS": self.common_columns,
+            "WIDE": int(self.wide), "PART_FEATURES": self.part_features, "PART_COLUMNS": self.part_columns,
+            "PART_CHUNKS": self.chunks, "CHUNK_STRIDES": [stride(chunk) for chunk in self.chunks],
+            "FEATURE_PART": self.feature_part, "STREAM_STAGES": STREAM_STAGES, "SUM_STAGES": SUM_STAGES,
+            "STREAM_ROWS": STREAM_ROWS, "PACK_ROWS": PACK_ROWS, **self.stream(2).macros, "STAGES": STAGES, "STAGE_ROWS": STAGE_ROWS,
         }  # fmt: skip
 
 
@@ -368,7 +459,8 @@ def optimiser_macros() -> dict[str, Any]:
 @functools.cache
 def act_program(sizes: Sizes) -> Program:
     """Return the kernels that act and compute values for some sizes."""
-    return make_program("fused policy", KERNEL_FOLDER / "learner" / "act.cu", sizes, sizes.act_memory, ACT_ARGS, {})
+    kernel = KERNEL_FOLDER / "learner" / "act.cu"
+    return make_program("fused policy", kernel, sizes, sizes.act_memory, ACT_ARGS, sizes.stream(1).macros)
 
 
 def rollout_program(sizes: Sizes, layout: Layout) -> Program:

@@ -19,6 +19,7 @@ from gpu_vecenv.train.fused.eligibility import require_fused
 from gpu_vecenv.train.fused.kernels import UpdateKernels, is_addressed_by_rows, slab
 from gpu_vecenv.train.fused.split import SplitKernels
 from gpu_vecenv.train.fused.update_ends import UpdateEnds
+from gpu_vecenv.train.fused.wide import WideKernels
 from gpu_vecenv.train.policies.actor_critic import ActorCritic
 from gpu_vecenv.train.policies.contract import Actor, Inputs, Observation, Policy
 from gpu_vecenv.train.returns.minibatch_moments import minibatch_moments
@@ -134,8 +135,10 @@ class FusedBackend(Backend):
     def new_kernels(self, samples: Samples) -> UpdateKernels:
         """Return the kernels for samples of this size."""
         rows = places_of_minibatch(samples.valid.numel(), self.config.num_minibatches, self.shards)
-        make = SplitKernels if self.sizes.split else UpdateKernels
-        return make(cast(ActorCritic, self.policy), self.sizes, self.config, self.adam, rows, self.fused.alone, self.processes)
+        given = cast(ActorCritic, self.policy), self.sizes, self.config, self.adam, rows, self.fused.alone, self.processes
+        if self.sizes.wide:
+            return WideKernels(*given, all_rows=samples.valid.numel())
+        return (SplitKernels if self.sizes.split else UpdateKernels)(*given)
 
     def _prepared(self, samples: Samples, scalars: DeviceScalars) -> UpdateKernels:
         """Return the kernels, which point to samples, settings and weights."""

@@ -54,6 +54,7 @@ CASES = {
     ),
     "numbers, three layers, 128 lanes": ({"action": BOX, "features": 3, "hidden": (16, 48, 32), "rows": 70}, 64),
     "split": ({"action": spaces.MultiDiscrete([2, 9]), "features": 7, "hidden": (136, 24), "rows": 70}, 64),
+    "wide": ({"action": spaces.MultiDiscrete([2, 9]), "features": 150, "hidden": (136,), "rows": 70}, 64),
 }
 
 
@@ -73,6 +74,7 @@ ACTS = {
     "masked, elu, odd sizes": ({**CASES["masked, elu, odd sizes"][0], "masked": (1,)}, 32),
     "numbers, 128 lanes": ({"action": BOX, "features": 3, "hidden": (16, 48)}, 64),
     "split": ({"action": BOX, "features": 3, "hidden": (136, 48)}, 64),
+    "wide": ({"action": BOX, "features": 150, "hidden": (136,)}, 64),
 }
 
 
@@ -106,6 +108,9 @@ SIZES = [
     Sizes(71, (64, 64), "tanh", 42, (21, 21), (0, 21)),
     Sizes(3, (128, 48, 33), "elu", 1, None),
     Sizes(75, (256, 256), "tanh", 42, (21, 21), split=True),
+    Sizes(735, (64, 64), "tanh", 42, (21, 21), split=True, wide=True),
+    Sizes(1030, (200,), "relu", 3, None, split=True, wide=True),
+    Sizes(20, (256, 256), "elu", 5, (5,), split=True, wide=True),
 ]
 
 
@@ -122,6 +127,11 @@ WAIT, START = "griddepcontrol.wait", "griddepcontrol.launch_dependents"
 
 def entries(make, sizes):
     """Return the names of the kernels of a program."""
+    if sizes.wide:
+        first = ["gv_pack_weights", "gv_values", "gv_wide_first"]
+        ends = ["gv_reduce", "gv_weight_sums", "gv_wide_sums", "gv_wide_units"]
+        of_update = ["gv_adam", "gv_deltas", "gv_pack_rows", "gv_pack_weights", *ends]
+        return ["gv_act", "gv_evaluate", *first] if make is act_program else of_update
     if make is act_program:
         return ["gv_act", "gv_evaluate", *(["gv_first"] if sizes.split else []), "gv_values"]
     gradient = ["gv_deltas", "gv_first_units"] if sizes.split else ["gv_gradient"]

@@ -288,7 +288,6 @@ def test_policies_that_do_not_fit_have_a_reason():
         (policy_of(ACTIONS[0], shared=True), "shared part"),
         (policy_of(ACTIONS[0], network=NetworkConfig((8, 8), shared_trunk=True)), "share hidden layers"),
         (policy_of(ACTIONS[0], network=NetworkConfig((257, 8))), "hidden sizes are [257, 8]"),
-        (policy_of(ACTIONS[0], network=NetworkConfig((129,))), "only hidden layer has 129 units"),
         (policy_of(ACTIONS[0], network=NetworkConfig((256, 256, 256))), "bytes of shared memory"),
         (policy_of(ACTIONS[0], network=NetworkConfig((8, 8, 8, 8))), "hidden sizes"),
         (policy_of(box), "200 outputs"),
