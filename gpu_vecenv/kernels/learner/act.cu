@@ -4,7 +4,7 @@
 //   gv_evaluate  log-probabilities of given actions
 //   gv_values    values of the critic
 //   gv_first     units of the first layer of a split network, from which the others continue; gv_wide_first those of a wide one,
-//                with weights that gv_pack_weights has packed
+//                with weights that gv_pack_weights has packed, and gv_wide_worlds the sums of the shared part of worlds
 //   gv_gru_act   as gv_act, for a policy with a GRU; also takes and gives its states
 //
 // A team loads one network and computes its tiles of rows. After that its groups do not wait for each other, but for those that
@@ -249,21 +249,28 @@ GV_FN void gv_pack_weights_of(const GvArgs& a, const GvLanes& team, gv_i32 colum
     gv_pack_column(team, a.layers[0], column, a.packed_weights + column * GV_PACKED_COLUMNS, a.packed_biases + column);
 }
 
+// Sums of a part of the columns of a tile: `row` is the group's first of `rows` rows, whose features are in `obs`.
+template <gv_i32 PART>
+GV_FN void gv_first_sums(GvFirstSums& sums, const GvArgs& a, const GvLanes& team, const GvGroup& group, const GvSlab& obs,
+                         const GvNorm& norm, gv_i32 rows_per_step, gv_i32 row, gv_i32 rows, gv_i32 first) {
+    GvObservedRows<PART> source = {obs, norm, {}, {}};
+    GvOwnSamples samples;
+    gv_each_value(samples, group, [&](gv_i32 i, gv_i32& sample) { sample = row + i < rows ? row + i : -1; });
+    source.rows = gv_rows_of(samples, group, obs, rows_per_step);
+    gv_begin_sums<PART>(sums, group, a.packed_biases, a.world_sums, row, rows, a.agents, first);
+    gv_add_features<PART>(sums, team, group, source, a.packed_weights, first);
+}
+
 GV_FN void gv_wide_first_tiles(const GvArgs& a, const GvLanes& team, gv_i32 number) {
     const GvGroup group = gv_group(team);
     const gv_i32 items = (a.rows + GV_ROWS - 1) / GV_ROWS * GV_COLUMN_PARTS;
     GV_LOOP for (gv_i32 item = number; item < items; item += a.teams) {
-        const gv_i32 tile = item / GV_COLUMN_PARTS, first = item % GV_COLUMN_PARTS * GV_COLUMN_PART;
-        const gv_i32 row = tile * GV_ROWS + group.number * GV_OWN, rest = a.rows - row;
+        const gv_i32 row = item / GV_COLUMN_PARTS * GV_ROWS + group.number * GV_OWN, rest = a.rows - row;
+        const gv_i32 first = item % GV_COLUMN_PARTS * GV_COLUMN_PART;
         const GvOwn own = {nullptr, row, rest < 0 ? 0 : rest < GV_OWN ? rest : GV_OWN};
         if (a.partly != 0 && gv_vote(team, gv_wanted(a, group, own)) == 0) continue;
-        GvObservedRows<GV_AGENT_PART> rows = {a.obs, a.norm, {}, {}};
-        GvOwnSamples samples;
-        gv_each_value(samples, group, [&](gv_i32 i, gv_i32& sample) { sample = i < own.rows ? row + i : -1; });
-        rows.rows = gv_rows_of(samples, group, a.obs, a.samples_per_step);
         GvFirstSums sums;
-        gv_fill(sums, group, a.packed_biases + first);
-        gv_add_features<GV_AGENT_PART>(sums, team, group, rows, a.packed_weights, first);
+        gv_first_sums<GV_AGENT_PART>(sums, a, team, group, a.obs, a.norm, a.samples_per_step, row, a.rows, first);
         GvRows<GV_OWN, GV_COLUMN_PART> units;
         gv_each_pair(sums, group, [&](const GvPlace& place, float& x, float& y) {
             gv_put(units, place, 0, gv_activated<1>(x).value, gv_activated<1>(y).value);
@@ -271,6 +278,21 @@ GV_FN void gv_wide_first_tiles(const GvArgs& a, const GvLanes& team, gv_i32 numb
         gv_store(units, group, gv_part(GvStripes<GV_JOINT>{a.units}, row, first));
     }
 }
+
+#if GV_SHARED
+GV_FN void gv_wide_worlds_tiles(const GvArgs& a, const GvLanes& team, gv_i32 number) {
+    const GvGroup group = gv_group(team);
+    const gv_i32 worlds = a.rows / a.agents, items = (worlds + GV_ROWS - 1) / GV_ROWS * GV_COLUMN_PARTS;
+    GV_LOOP for (gv_i32 item = number; item < items; item += a.teams) {
+        const gv_i32 row = item / GV_COLUMN_PARTS * GV_ROWS + group.number * GV_OWN;
+        const gv_i32 first = item % GV_COLUMN_PARTS * GV_COLUMN_PART;
+        GvFirstSums sums;
+        gv_first_sums<GV_SHARED_PART>(sums, a, team, group, a.shared, a.shared_norm, a.worlds_per_step, row, worlds, first);
+        gv_store_world_sums(sums, group, a.world_sums, row, worlds, first);
+    }
+}
+GV_PLAIN_KERNEL(gv_wide_worlds, gv_wide_worlds_tiles)
+#endif
 GV_PLAIN_KERNEL(gv_pack_weights, gv_pack_weights_of)
 GV_PLAIN_KERNEL(gv_wide_first, gv_wide_first_tiles)
 #elif GV_SPLIT

@@ -7,7 +7,8 @@
 //
 // The first layer of a wide network (wide.h) does not fit in the memory of a team. Other kernels compute it, for both networks at a
 // time: gv_wide_units and gv_wide_sums, from features that gv_pack_rows has packed before the epochs and from weights that
-// gv_pack_weights packs before each minibatch.
+// gv_pack_weights packs before each minibatch. gv_pack_worlds, gv_world_units and gv_world_sums do the same for a shared part, whose
+// derivatives gv_world_deltas takes from those of the agents.
 //
 // and gv_reduce and gv_adam follow as in gradient.cu. Sums of the gradient of a large layer do not fit in the registers of a team.
 // Therefore units and derivatives of all rows go through global memory, as numbers of 16 bits, and a team of gv_weight_sums sums a
@@ -225,16 +226,24 @@ GV_FN void gv_pack_weights_of(const GvArgs& a, const GvLanes& team, gv_i32 colum
     gv_pack_column(team, layer, unit, a.packed_weights + column * GV_PACKED_COLUMNS, a.packed_biases + column);
 }
 
-// Units and slopes of the first layer: columns of a tile of rows, in turn.
+// Calls f(tile, first column) for the parts of the columns of the tiles of `rows` rows, in turn.
+template <class F>
+GV_FN void gv_each_part(const GvArgs& a, gv_i32 block, gv_i32 rows, F f) {
+    const gv_i32 items = (rows + GV_ROWS - 1) / GV_ROWS * GV_COLUMN_PARTS;
+    GV_LOOP for (gv_i32 item = block; item < items; item += a.teams) {
+        f(item / GV_COLUMN_PARTS, item % GV_COLUMN_PARTS * GV_COLUMN_PART);
+    }
+}
+
+// Units and slopes of the first layer.
 GV_FN void gv_wide_units_block(const GvArgs& a, const GvLanes& team, gv_i32 block) {
     const GvGroup group = gv_group(team);
-    const gv_i32 items = (a.rows + GV_ROWS - 1) / GV_ROWS * GV_COLUMN_PARTS;
-    GV_LOOP for (gv_i32 item = block; item < items; item += a.teams) {
-        const gv_i32 tile = item / GV_COLUMN_PARTS, first = item % GV_COLUMN_PARTS * GV_COLUMN_PART;
+    gv_each_part(a, block, a.rows, [&](gv_i32 tile, gv_i32 first) {
+        const gv_i32 row = tile * GV_ROWS + group.number * GV_OWN;
         GvPackedRows<GV_AGENT_PART> rows = {a.packed_rows, {}};
         gv_load_samples(rows.samples, a, group, tile);
         GvFirstSums sums;
-        gv_fill(sums, group, a.packed_biases + first);
+        gv_begin_sums<GV_AGENT_PART>(sums, group, a.packed_biases, a.world_sums, row, a.rows, a.agents, first);
         gv_add_features<GV_AGENT_PART>(sums, team, group, rows, a.packed_weights, first);
         GvRows<GV_OWN, GV_COLUMN_PART> units, slopes;
         gv_each_pair(sums, group, [&](const GvPlace& place, float& x, float& y) {
@@ -242,22 +251,22 @@ GV_FN void gv_wide_units_block(const GvArgs& a, const GvLanes& team, gv_i32 bloc
             gv_put(units, place, 0, one.value, two.value);
             gv_put_finite(slopes, place, 0, one.slope, two.slope);
         });
-        const gv_i32 row = tile * GV_ROWS + group.number * GV_OWN;
         gv_store(units, group, gv_part(gv_joint_of(a, false), row, first));
         gv_store(slopes, group, gv_part(gv_joint_of(a, true), row, first));
-    }
+    });
 }
 
-// Sums of the gradient of the first layer. Teams: for each part of the columns and each part of the features, its slices.
-GV_FN void gv_wide_sums_block(const GvArgs& a, const GvLanes& team, gv_i32 block) {
-    constexpr gv_i32 PART = GV_AGENT_PART, N = GV_FEATURE_PART, FROM = gv_part_first(PART);
-    constexpr gv_i32 PARTS = (gv_part_features(PART) + N - 1) / N;
-    const gv_i32 slice = block % a.wide_slices, part = block / a.wide_slices, from = part % PARTS * N;
-    const gv_i32 first = part / PARTS * GV_COLUMN_PART, stages = (a.rows + GV_ROWS - 1) / GV_ROWS * (GV_ROWS / GV_STREAM_ROWS);
+// Sums of the gradient of the first layer by a part of the features. Teams: for each part of the columns and each part of the
+// features, its slices. `times` multiplies the sums of `rows` rows of derivatives.
+template <gv_i32 PART, class SampleOf>
+GV_FN void gv_sum_part(const GvArgs& a, const GvLanes& team, gv_i32 block, gv_i32 slices, gv_i32 rows, GvStripes<GV_JOINT> deltas,
+                       const GvHalf* packed, float times, SampleOf sample_of) {
+    constexpr gv_i32 N = GV_FEATURE_PART, FROM = gv_part_first(PART), PARTS = (gv_part_features(PART) + N - 1) / N;
+    const gv_i32 slice = block % slices, part = block / slices, from = part % PARTS * N;
+    const gv_i32 first = part / PARTS * GV_COLUMN_PART, stages = (rows + GV_ROWS - 1) / GV_ROWS * (GV_ROWS / GV_STREAM_ROWS);
     GvSpread<GV_COLUMN_PART, N> sums;
-    gv_sum_features<PART>(sums, team, slice, a.wide_slices, stages, gv_joint_of(a, true), first, a.packed_rows, from,
-                          [&](gv_i32 row) { return row < a.rows ? a.samples[row] : -1; });
-    const float of_actor = 1.0f / (a.scales[0] * GV_SCALE), of_critic = 1.0f / (a.scales[1] * GV_SCALE);
+    gv_sum_features<PART>(sums, team, slice, slices, stages, deltas, first, packed, from, sample_of);
+    const float of_actor = times / (a.scales[0] * GV_SCALE), of_critic = times / (a.scales[1] * GV_SCALE);
     const auto write = [&](gv_i32 column, gv_i32 at, float sum) {
         const bool actor = column < gv_width(1);
         float* columns = actor ? gv_actor_columns(a, slice) : gv_critic_columns(a, slice);
@@ -269,10 +278,66 @@ GV_FN void gv_wide_sums_block(const GvArgs& a, const GvLanes& team, gv_i32 block
     };
     const auto store_total = [&](gv_i32 row, float total) {
         const gv_i32 unit = gv_unit_of(first + row);
-        if (from == 0 && unit < gv_units(1)) write(first + row, gv_units(1) * GV_FEATURES + unit, total);
+        const bool of_bias = PART == GV_AGENT_PART && from == 0 && unit < gv_units(1);
+        if (of_bias) write(first + row, gv_units(1) * GV_FEATURES + unit, total);
     };
     gv_each_sum(sums, gv_group(team), store, store_total);
 }
+GV_FN void gv_wide_sums_block(const GvArgs& a, const GvLanes& team, gv_i32 block) {
+    gv_sum_part<GV_AGENT_PART>(a, team, block, a.wide_slices, a.rows, gv_joint_of(a, true), a.packed_rows, 1.0f,
+                               [&](gv_i32 row) { return row < a.rows ? a.samples[row] : -1; });
+}
+
+#if GV_SHARED
+GV_FN void gv_pack_worlds_of(const GvArgs& a, const GvLanes& team, gv_i32 tile) {
+    const gv_i32 worlds = a.all_rows / a.agents;
+    gv_pack_features<GV_SHARED_PART>(team, a.shared, a.shared_norm, worlds, a.worlds_per_step, tile * GV_PACK_ROWS, a.packed_worlds);
+}
+
+// Sample of a world of the minibatch, from the rows of its agents that count; -1 if none does.
+GV_FN gv_i32 gv_world_of(const GvArgs& a, gv_i32 world) {
+    for (gv_i32 row = world * a.agents; row < (world + 1) * a.agents && row < a.rows; ++row) {
+        if (a.samples[row] >= 0) return a.samples[row] / a.agents;
+    }
+    return -1;
+}
+
+GV_FN void gv_world_units_block(const GvArgs& a, const GvLanes& team, gv_i32 block) {
+    const GvGroup group = gv_group(team);
+    const gv_i32 worlds = a.rows / a.agents;
+    gv_each_part(a, block, worlds, [&](gv_i32 tile, gv_i32 first) {
+        const gv_i32 row = tile * GV_ROWS + group.number * GV_OWN;
+        GvPackedRows<GV_SHARED_PART> rows = {a.packed_worlds, {}};
+        gv_each_value(rows.samples, group, [&](gv_i32 i, gv_i32& sample) { sample = gv_world_of(a, row + i); });
+        GvFirstSums sums;
+        gv_begin_sums<GV_SHARED_PART>(sums, group, a.packed_biases, nullptr, row, worlds, 1, first);
+        gv_add_features<GV_SHARED_PART>(sums, team, group, rows, a.packed_weights, first);
+        gv_store_world_sums(sums, group, a.world_sums, row, worlds, first);
+    });
+}
+
+// Means of the derivatives of a world's agents, 0 behind the last world. Teams: tiles of 16 worlds.
+GV_FN void gv_world_deltas_of(const GvArgs& a, const GvLanes& team, gv_i32 tile) {
+    typedef GvStripes<GV_JOINT> Stripes;
+    const Stripes deltas = gv_joint_of(a, true), means = {a.world_deltas};
+    GV_FOR(i, 16 * GV_JOINT / 8) {
+        const gv_i32 world = 16 * tile + i % 16, column = i / 16 * 8;
+        float sum[8] = {};
+        for (gv_i32 row = world * a.agents; row < (world + 1) * a.agents && row < a.rows; ++row) {
+            const GvEight eight = *(const GvEight*)(gv_part(deltas, row / 16 * 16, column).at + row % 16 * Stripes::ROW);
+            GV_UNROLL for (gv_i32 k = 0; k < 8; ++k) sum[k] += gv_float(eight.number[k]);
+        }
+        GvEight mean;
+        GV_UNROLL for (gv_i32 k = 0; k < 8; ++k) mean.number[k] = gv_half(sum[k] / (float)a.agents);
+        *(GvEight*)(gv_part(means, 16 * tile, column).at + i % 16 * Stripes::ROW) = mean;
+    }
+}
+
+GV_FN void gv_world_sums_block(const GvArgs& a, const GvLanes& team, gv_i32 block) {
+    gv_sum_part<GV_SHARED_PART>(a, team, block, a.world_slices, a.rows / a.agents, {a.world_deltas}, a.packed_worlds,
+                                (float)a.agents, [&](gv_i32 world) { return gv_world_of(a, world); });
+}
+#endif
 #else
 GV_FN void gv_first_block(const GvArgs& a, const GvLanes& team, gv_i32 block) {
     const gv_i32 of_critic = block - a.actor_blocks;
@@ -298,6 +363,12 @@ GV_PLAIN_KERNEL(gv_pack_rows, gv_pack_rows_of)
 GV_PLAIN_KERNEL(gv_pack_weights, gv_pack_weights_of)
 GV_PLAIN_KERNEL(gv_wide_units, gv_wide_units_block)
 GV_PLAIN_KERNEL(gv_wide_sums, gv_wide_sums_block)
+#if GV_SHARED
+GV_PLAIN_KERNEL(gv_pack_worlds, gv_pack_worlds_of)
+GV_PLAIN_KERNEL(gv_world_units, gv_world_units_block)
+GV_PLAIN_KERNEL(gv_world_deltas, gv_world_deltas_of)
+GV_PLAIN_KERNEL(gv_world_sums, gv_world_sums_block)
+#endif
 #else
 GV_PLAIN_KERNEL(gv_first_units, gv_first_block)
 #endif

@@ -4,6 +4,10 @@
 // Normal features and weights are numbers of 16 bits, without low parts. A sum over so many features has an error about as small,
 // relative to its size, as that of a hidden layer. A number out of the range of 16 bits becomes NaN.
 //
+// If observations have a shared part, its products are computed once a world (GV_SHARED), and the sums of an agent start from them.
+// Rows of a world follow each other, a.agents of them. The gradient of the weights of the shared part multiplies the mean of the
+// derivatives of a world's agents, which has their range, and is multiplied by their number.
+//
 // Columns of the layer are units: those of the actor, then those of the critic in an update, or those of the one network that acts.
 // Teams take GV_COLUMN_PART of them at a time; columns behind the last unit have weights of 0.
 #pragma once
@@ -192,6 +196,32 @@ GV_FN void gv_add_features(GvFirstSums& sums, const GvLanes& team, const GvGroup
         finish(chunk + GV_STREAM_STAGES - 1);
     }
     gv_wait_copies<0>();
+}
+
+// Sums before a part is added: biases, or for rows of agents what the shared part of their worlds gave. `row` is the group's first.
+template <gv_i32 PART>
+GV_FN void gv_begin_sums(GvFirstSums& sums, const GvGroup& group, const float* biases, const float* world_sums, gv_i32 row,
+                         gv_i32 rows, gv_i32 agents, gv_i32 first) {
+    if constexpr (PART == GV_AGENT_PART && GV_SHARED) {
+        gv_each_pair(sums, group, [&](const GvPlace& place, float& x, float& y) {
+            const gv_i32 at = row + place.row < rows ? (row + place.row) / agents : 0;
+            const float* own = world_sums + (gv_i64)at * GV_JOINT + first + place.column;
+            x = own[0];
+            y = own[1];
+        });
+    } else {
+        gv_fill(sums, group, biases + first);
+    }
+}
+
+// Stores sums of worlds.
+GV_FN void gv_store_world_sums(GvFirstSums& sums, const GvGroup& group, float* world_sums, gv_i32 row, gv_i32 rows, gv_i32 first) {
+    gv_each_pair(sums, group, [&](const GvPlace& place, float& x, float& y) {
+        if (row + place.row >= rows) return;
+        float* own = world_sums + (gv_i64)(row + place.row) * GV_JOINT + first + place.column;
+        own[0] = x;
+        own[1] = y;
+    });
 }
 
 // ---- sums over rows --------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import replace
 from typing import Any, cast
 
@@ -39,6 +40,9 @@ OTHER_BYTES = 1024
 CPU_BYTES = 227 * 1024 - OTHER_BYTES
 """The CPU has no limit of its own; with that of Hopper it takes the same policies."""
 
+SHARED_PART = "its observations have a shared part"
+"""Reason why kernels do not take a policy."""
+
 _MODULES = {nn.Tanh: "tanh", nn.ReLU: "relu", nn.ELU: "elu"}
 
 
@@ -48,7 +52,8 @@ def fused_sizes(policy: Policy, device: torch.device) -> Sizes | str:
     if isinstance(sizes, str):
         return sizes
     built_in = cast(ActorCritic, policy)
-    if built_in.obs_norm is None and (largest := _largest_bound(built_in.group.observation)) > LARGEST_HALF:
+    spaces = [space for space in (built_in.group.observation, built_in.group.shared) if space is not None]
+    if built_in.obs_norm is None and (largest := max(map(_largest_bound, spaces))) > LARGEST_HALF:
         return f"its observations are not normalised and reach {largest:g}, beyond {LARGEST_HALF:,.0f}, the largest of 16 bits"
     if len(sizes.hidden) > MAX_LAYERS - 1 or not isinstance(sizes, RecurrentSizes) and max(sizes.hidden) > MAX_HIDDEN:
         return f"its hidden sizes are {list(sizes.hidden)}, not one to three of at most {MAX_HIDDEN}"
@@ -67,6 +72,8 @@ def host_sizes(policy: Policy) -> Sizes | str:
         return sizes
     if isinstance(sizes, RecurrentSizes):
         return "it has a state"
+    if sizes.shared:
+        return SHARED_PART
     if len(sizes.hidden) >= MOST_HOST_LAYERS:
         return f"it has {len(sizes.hidden)} hidden layers, not one to {MOST_HOST_LAYERS - 1}"
     if sizes.entries > MOST_HOST_ENTRIES:
@@ -82,8 +89,6 @@ def _built_in(policy: Policy) -> Sizes | str:
         return "it has a state"
     if type(policy) is not ActorCritic or type(policy.network) not in (FeedForward, Recurrent):
         return "its network is not the built-in one"
-    if policy.group.shared is not None:
-        return "its observations have a shared part"
     if policy.ids is not None:
         return "its network reads the numbers of agents"
     if any(p.dtype != torch.float32 or not p.requires_grad or not p.is_contiguous() for p in policy.parameters()):
@@ -111,13 +116,17 @@ def _feed_forward(policy: ActorCritic) -> Sizes | str:
         return "it has no hidden layer"
     if any(isinstance(layer, nn.ELU) and layer.alpha != 1.0 for layer in activations):
         return "its ELU has an alpha that is not 1"
-    return Sizes(linear[0].in_features, hidden, _MODULES[type(activations[0])], linear[-1].out_features, _choices(policy))
+    shared = 0 if policy.group.shared is None else math.prod(policy.group.shared.shape)
+    kind, outputs = _MODULES[type(activations[0])], linear[-1].out_features
+    return Sizes(linear[0].in_features, hidden, kind, outputs, _choices(policy), shared=shared)
 
 
 def _recurrent(policy: ActorCritic) -> RecurrentSizes | str:
     """Return the sizes of a GRU and its heads, or the reason why they do not fit."""
     network = cast(Recurrent, policy.network)
     memory, (least, most) = network.memory, MEMORY_UNITS
+    if policy.group.shared is not None:
+        return SHARED_PART
     if type(memory) is not Gru:
         return f"its memory is no GRU but {type(memory).__name__}"
     layers = [*network.trunk, *network.actor_layers, *network.critic_layers]
@@ -140,7 +149,7 @@ def _largest_bound(space: Box) -> float:
 
 
 def _fitted(sizes: Sizes, device: torch.device) -> Sizes | str:
-    """Choose the rows of a tile by the memory of a block, and split networks that do not fit as a whole."""
+    """Choose the rows of a tile by the memory of a block, and split networks that do not fit as a whole. Wide ones fit last."""
     most = CPU_BYTES
     if device.type == "cuda":
         if torch.cuda.get_device_capability(device) < FIRST_CAPABILITY:
@@ -148,10 +157,9 @@ def _fitted(sizes: Sizes, device: torch.device) -> Sizes | str:
         properties: Any = torch.cuda.get_device_properties(device)
         most = properties.shared_memory_per_block_optin - OTHER_BYTES
     choices: list[Sizes] = [sizes] if isinstance(sizes, RecurrentSizes) else []
-    if not choices and max(sizes.hidden) <= MAX_WHOLE:
-        choices = [replace(sizes, rows=rows) for rows in (128, 64)]
-    if len(sizes.hidden) > 1:
-        choices.append(replace(sizes, split=True))
+    if not choices and not sizes.shared:
+        choices = [replace(sizes, rows=rows) for rows in (128, 64)] if max(sizes.hidden) <= MAX_WHOLE else []
+        choices += [replace(sizes, split=True)] if len(sizes.hidden) > 1 else []
     if not isinstance(sizes, RecurrentSizes):
         choices.append(replace(sizes, split=True, wide=True))
     needed = 0

@@ -108,7 +108,7 @@ class UpdateKernels:
 
     def _prepared_call(self, config: PPOConfig, blocks: int) -> Call:
         policy = self.policy
-        (offset, scale, shift), limit = norm_numbers(policy, self.sizes.features, self.device)
+        (offset, scale, shift), limit = norm_numbers(policy, self.sizes.part_features[1], self.device)
         call = Call(
             self._program(), self.device, norm={"offset": offset, "scale": scale, "shift": shift, "limit": limit},
             rows=self._rows, actor_blocks=blocks, critic_blocks=blocks, scales=self.scales, **self._settings(config),
@@ -188,12 +188,12 @@ def multiprocessors(device: torch.device) -> int:
     return torch.cuda.get_device_properties(device).multi_processor_count
 
 
-def norm_numbers(policy: ActorCritic, features: int, device: torch.device) -> tuple[list[Tensor], float]:
+def norm_numbers(policy: ActorCritic, features: int, device: torch.device, part: str = "own") -> tuple[list[Tensor], float]:
     """Return offset, scale and shift of the features, float32 (features,) each, and the limit of the normalised ones.
 
     Features that are not normalised have no limit; the results of one beyond ``LARGEST_HALF`` of ``program.py`` are NaN.
     """
-    norm = None if policy.obs_norm is None else policy.obs_norm.parts["own"]
+    norm = None if policy.obs_norm is None else policy.obs_norm.parts[part]
     if isinstance(norm, RunningNorm):
         return [norm.offset, norm.scale, norm.shift], norm.clip
     zeros = torch.zeros(features, dtype=torch.float32, device=device)

@@ -32,7 +32,7 @@ class SplitKernels(UpdateKernels):
     ) -> None:  # fmt: skip
         """Allocate the arrays; see ``UpdateKernels``."""
         super().__init__(policy, sizes, config, adam, num_rows, alone, processes)
-        self.room = min(-(-num_rows // sizes.rows) * sizes.rows, ROOM[self.device.type])
+        self.room = min(-(-num_rows // sizes.rows) * sizes.rows, self.most_room())
         self.stash = empty_halves(sizes.stash_columns * self.room, device=self.device)
         self._tiles = sizes.num_gradient_tiles
         self.call.set(room=self.room, slices=self.slices(self._tiles), stash=self.stash)
@@ -57,6 +57,10 @@ class SplitKernels(UpdateKernels):
             for name, teams in (*self.first(blocks), ("gv_deltas", blocks), ("gv_weight_sums", sums), *self.last()):
                 self._launch(name, teams, shared_bytes)
         args.rows = rows
+
+    def most_room(self) -> int:
+        """Return the most rows that the arrays between kernels have room for."""
+        return ROOM[self.device.type]
 
     def before(self) -> None:
         """Prepare a minibatch."""

@@ -146,6 +146,8 @@ class Sizes:
     """The memory of a block holds the first layer or the layers above it, not both."""
     wide: bool = False
     """The first layer of a split network streams through the memory of a block."""
+    shared: int = 0
+    """Features of the shared part of observations, the first ones; a network with one is wide."""
     alone: bool = False
     """Blocks are so few that each has a multiprocessor of its own, with all its registers."""
     workers: int = 0
@@ -231,7 +233,7 @@ class Sizes:
     @property
     def part_features(self) -> tuple[int, int]:
         """Features of the parts of an observation: the shared one, and that of an agent."""
-        return 0, self.features
+        return self.shared, self.features - self.shared
 
     @property
     def chunks(self) -> list[int]:
@@ -433,7 +435,7 @@ class Sizes:
             "STAGED_FEATURES": self.staged_features, "STAGED_FLOATS": self.staged_floats, "SPREADS": self.spreads,
             "TWO_COUNTS": int(self.may_lack_choice), "ACTOR_COLUMNS": self.actor_columns, "CRITIC_COLUMNS": self.critic_columns,
             "GRU_COLUMNS": 0, "ARRAY_COLUMNS": self.array_columns, "COMMON_COLUMNS": self.common_columns,
-            "WIDE": int(self.wide), "PART_FEATURES": self.part_features, "PART_COLUMNS": self.part_columns,
+            "WIDE": int(self.wide), "SHARED": int(self.shared > 0), "PART_FEATURES": self.part_features, "PART_COLUMNS": self.part_columns,
             "PART_CHUNKS": self.chunks, "CHUNK_STRIDES": [stride(chunk) for chunk in self.chunks],
             "FEATURE_PART": self.feature_part, "STREAM_STAGES": STREAM_STAGES, "SUM_STAGES": SUM_STAGES,
             "STREAM_ROWS": STREAM_ROWS, "PACK_ROWS": PACK_ROWS, **self.stream(2).macros, "STAGES": STAGES, "STAGE_ROWS": STAGE_ROWS,
