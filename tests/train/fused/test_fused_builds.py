@@ -12,6 +12,8 @@ from gymnasium import spaces
 from reference import BOX, case
 from test_fused_act import CPU, drawn
 from test_fused_gradient import kernel_gradient
+from test_fused_shared import gradient as gradient_of_worlds
+from test_fused_shared import twins
 
 from gpu_vecenv.backend import programs
 from gpu_vecenv.backend.compiler import LEVELS, compile_object
@@ -56,6 +58,16 @@ CASES = {
     "split": ({"action": spaces.MultiDiscrete([2, 9]), "features": 7, "hidden": (136, 24), "rows": 70}, 64),
     "wide": ({"action": spaces.MultiDiscrete([2, 9]), "features": 150, "hidden": (136,), "rows": 70}, 64),
 }
+
+
+@pytest.mark.slow
+def test_lanes_compute_the_gradient_of_worlds_as_the_host(tmp_path, monkeypatch):
+    given = {"action": spaces.Discrete(3), "shared": 40, "own": 70, "hidden": (24,), "num_worlds": 4}
+    host = gradient_of_worlds(twins(**given).worlds, rows=64)
+    monkeypatch.setattr(programs, "launches", lambda program, device: Lanes(program, tmp_path))
+    found = gradient_of_worlds(twins(**given).worlds, rows=64)
+    for parameter, values in host.items():
+        assert float((found[parameter] - values).norm()) <= 1e-4 * float(values.norm()), parameter
 
 
 @pytest.mark.slow
@@ -111,6 +123,7 @@ SIZES = [
     Sizes(735, (64, 64), "tanh", 42, (21, 21), split=True, wide=True),
     Sizes(1030, (200,), "relu", 3, None, split=True, wide=True),
     Sizes(20, (256, 256), "elu", 5, (5,), split=True, wide=True),
+    Sizes(1043, (64, 64), "tanh", 42, (21, 21), split=True, wide=True, shared=1007),
 ]
 
 
@@ -131,7 +144,10 @@ def entries(make, sizes):
         first = ["gv_pack_weights", "gv_values", "gv_wide_first"]
         ends = ["gv_reduce", "gv_weight_sums", "gv_wide_sums", "gv_wide_units"]
         of_update = ["gv_adam", "gv_deltas", "gv_pack_rows", "gv_pack_weights", *ends]
-        return ["gv_act", "gv_evaluate", *first] if make is act_program else of_update
+        if sizes.shared:
+            first.append("gv_wide_worlds")
+            of_update += ["gv_pack_worlds", "gv_world_deltas", "gv_world_sums", "gv_world_units"]
+        return sorted(["gv_act", "gv_evaluate", *first] if make is act_program else of_update)
     if make is act_program:
         return ["gv_act", "gv_evaluate", *(["gv_first"] if sizes.split else []), "gv_values"]
     gradient = ["gv_deltas", "gv_first_units"] if sizes.split else ["gv_gradient"]

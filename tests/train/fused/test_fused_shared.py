@@ -87,9 +87,9 @@ CASES = {
 }
 
 
-def gradient(one):
-    """Return gradients of worlds by name."""
-    kernels, _ = prepared(one, CONFIG)
+def gradient(one, **sizes):
+    """Return gradients of worlds by name, with some sizes changed."""
+    kernels, _ = prepared(one, CONFIG, **sizes)
     return guard.kernel_gradient(kernels, one.index, one.used)
 
 

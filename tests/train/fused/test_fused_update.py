@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import role_envs  # noqa: F401  (registers Pairs-v0)
 import torch
 from fused_runs import FusedPPO, HostPPO, fused
 from gymnasium import spaces
