@@ -4,12 +4,12 @@
 // Normal features and weights are numbers of 16 bits, without low parts. A sum over so many features has an error about as small,
 // relative to its size, as that of a hidden layer. A number out of the range of 16 bits becomes NaN.
 //
-// If observations have a shared part, its products are computed once a world (GV_SHARED), and the sums of an agent start from them.
-// Rows of a world follow each other, a.agents of them. The gradient of the weights of the shared part multiplies the mean of the
-// derivatives of a world's agents, which has their range, and is multiplied by their number.
+// If observations have a shared part (GV_SHARED), its products are computed once a world, and the sums of an agent start from them.
+// Rows of a world follow each other, a.agents of them. The gradient of the weights of the shared part is the product with the mean
+// of the derivatives of a world's agents, which has their range, times their number.
 //
-// Columns of the layer are units: those of the actor, then those of the critic in an update, or those of the one network that acts.
-// Teams take GV_COLUMN_PART of them at a time; columns behind the last unit have weights of 0.
+// Columns of the layer are units: of the actor, then of the critic in an update, or of the one network that acts. Teams take
+// GV_COLUMN_PART of them at a time; columns behind the last unit have weights of 0.
 #pragma once
 #include "learner/rows.h"
 #include "learner/slice.h"
@@ -38,7 +38,7 @@ struct alignas(2 * sizeof(GvHalf)) GvTwoHalves {
     GvHalf first, second;
 };
 
-// Weights of a column, 16 bits, and its bias, as gv_scaled() has them; 0 behind the features and behind the units. A team packs one.
+// Weights of a column, 16 bits, and its bias, as gv_scaled() has them; 0 behind the features and behind the units.
 GV_FN void gv_pack_column(const GvLanes& team, const GvLayer& layer, gv_i32 unit, GvHalf* weights, float* bias) {
     const bool any = unit < gv_units(1);
     GV_FOR(i, GV_PACKED_COLUMNS) {
@@ -152,8 +152,8 @@ GV_FN void gv_finish_chunk(GvObservedRows<PART>& rows, const GvGroup& group, gv_
 
 typedef GvSums<GV_OWN, GV_COLUMN_PART> GvFirstSums;
 
-// Adds the products of the group's rows with the packed weights of the columns `first` .. `first` + GV_COLUMN_PART - 1. Memory of a
-// team: GV_STREAM_STAGES stages, of which one is multiplied while the others are loaded. A stage has rows, then weights.
+// Adds the products of the group's rows with the packed weights of GV_COLUMN_PART columns from `first` on. The memory of a team has
+// GV_STREAM_STAGES stages, of which one is multiplied while the others are loaded. A stage has rows, then weights.
 template <gv_i32 PART, class Source>
 GV_FN void gv_add_features(GvFirstSums& sums, const GvLanes& team, const GvGroup& group, Source& source, const GvHalf* packed,
                            gv_i32 first) {

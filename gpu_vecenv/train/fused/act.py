@@ -18,7 +18,7 @@ from gpu_vecenv.backend.programs import Call
 from gpu_vecenv.backend.source import Program
 from gpu_vecenv.backend.trainer_programs import SLAB
 from gpu_vecenv.errors import ArrayTypeError, DeviceError, ShapeError
-from gpu_vecenv.train.fused.kernels import empty_halves, is_addressed_by_rows, norm_numbers
+from gpu_vecenv.train.fused.kernels import SMALL_BYTES, empty_halves, is_addressed_by_rows, norm_numbers
 from gpu_vecenv.train.fused.tile_plan import LARGEST_HALF, Sizes, act_program
 from gpu_vecenv.train.policies.actor_critic import ActorCritic
 from gpu_vecenv.train.policies.contract import Draw, Inputs, Observation, apply
@@ -291,7 +291,7 @@ class _Call(Call):
             self.fused.point(self.args, addresses)
         if self.fused.sizes.wide:
             columns = self.fused.sizes.stream(1).columns
-            self.launch("gv_pack_weights", columns, self.count, self._shared_bytes)
+            self.launch("gv_pack_weights", columns, self.count, SMALL_BYTES)
         for name in self._names:
             self.launch(name, self._teams, self.count, self._shared_bytes)
 

@@ -42,7 +42,7 @@ class SplitKernels(UpdateKernels):
         slices = CPU_SLICES
         if self.device.type == "cuda":
             slices = multiprocessors(self.device) * self.sizes.update_memory.resident // tiles
-        return max(1, min(slices, self.args.actor_blocks))
+        return max(1, min(slices, int(self.args.actor_blocks)))
 
     def gradient(self, samples: Tensor, minibatch: int = 0) -> None:
         """See ``UpdateKernels.gradient()``."""

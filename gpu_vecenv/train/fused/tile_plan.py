@@ -43,14 +43,14 @@ STAGES, STAGE_ROWS, MOST_SUMS = 4, 64, 32768
 multiplied; rows of a stage; and most sums, 128 for each of 256 lanes."""
 
 COLUMN_PART, FEATURE_PART, CHUNK = 64, 128, 64
-"""Most units of a network in a wide first layer that a team computes at a time, most features whose sums it has, and features of a
-chunk."""
+"""Of a wide first layer: most units of a network that a block computes at a time, most features whose sums it has, and features
+of a chunk."""
 
 STREAM_STAGES, SUM_STAGES, STREAM_ROWS = 2, 4, 32
-"""Chunks of a wide first layer in the memory of a team; stages of the sums of its gradient, and rows of such a stage."""
+"""Chunks of a wide first layer in the memory of a block; stages of the sums of its gradient, and rows of such a stage."""
 
 PACK_ROWS = 16
-"""Rows whose features a team packs."""
+"""Rows whose features a block packs."""
 
 LARGEST_HALF = float(np.finfo(np.float16).max)
 """Largest number of 16 bits."""
@@ -96,7 +96,7 @@ class Memory(NamedTuple):
 
 
 class Stream(NamedTuple):
-    """Columns of a wide first layer, which teams compute in parts: the units of one network, or of two side by side."""
+    """Columns of a wide first layer, which blocks compute in parts: the units of one network, or of two side by side."""
 
     part: int
     """Columns of a part."""
@@ -304,12 +304,13 @@ class Sizes:
         if self.split:
             columns = [*zip(self.array_widths(network), network.gradient_tiles[1:], strict=True)][int(self.wide) :]
             stages = STAGES * STAGE_ROWS * max(width // gradient_tiles + below for (below, width), gradient_tiles in columns)
+            upper = network.halves + rows * self.delta_stride
             if self.wide:
                 joint = self.stream(2)
                 sums = SUM_STAGES * STREAM_ROWS * (joint.part + stride(self.feature_part))
                 streamed = max(self.streamed(joint), sums, stages)
-                return self._memory(network.halves + rows * self.delta_stride, floats, places | {"DELTAS": network.halves}, streamed)
-            first, upper = self.first_halves + rows * self.feature_stride, network.halves + rows * self.delta_stride
+                return self._memory(upper, floats, places | {"DELTAS": network.halves}, streamed)
+            first = self.first_halves + rows * self.feature_stride
             places |= {"FEATURES": self.first_halves, "DELTAS": network.halves}
             return self._memory(max(first, upper, stages), floats, places)
         halves = network.halves + self.units_at[-1] + rows * self.delta_stride
@@ -367,7 +368,8 @@ class Sizes:
 
         Those of a wide first layer are with the arrays of both networks.
         """
-        return [0, *accumulate(([0] if self.wide else [2 * self.widths[0]]) + [2 * width for width in self.widths[1:]], initial=0)]
+        first, *above = (2 * width for width in self.widths)
+        return [0, *accumulate((0 if self.wide else first, *above), initial=0)]
 
     @property
     def array_columns(self) -> int:
@@ -435,10 +437,17 @@ class Sizes:
             "STAGED_FEATURES": self.staged_features, "STAGED_FLOATS": self.staged_floats, "SPREADS": self.spreads,
             "TWO_COUNTS": int(self.may_lack_choice), "ACTOR_COLUMNS": self.actor_columns, "CRITIC_COLUMNS": self.critic_columns,
             "GRU_COLUMNS": 0, "ARRAY_COLUMNS": self.array_columns, "COMMON_COLUMNS": self.common_columns,
-            "WIDE": int(self.wide), "SHARED": int(self.shared > 0), "PART_FEATURES": self.part_features, "PART_COLUMNS": self.part_columns,
-            "PART_CHUNKS": self.chunks, "CHUNK_STRIDES": [stride(chunk) for chunk in self.chunks],
+            "STAGES": STAGES, "STAGE_ROWS": STAGE_ROWS, **self._wide_macros,
+        }  # fmt: skip
+
+    @property
+    def _wide_macros(self) -> dict[str, Any]:
+        """Macros of a wide first layer."""
+        return {
+            "WIDE": int(self.wide), "SHARED": int(self.shared > 0), "PART_FEATURES": self.part_features,
+            "PART_COLUMNS": self.part_columns, "PART_CHUNKS": self.chunks, "CHUNK_STRIDES": list(map(stride, self.chunks)),
             "FEATURE_PART": self.feature_part, "STREAM_STAGES": STREAM_STAGES, "SUM_STAGES": SUM_STAGES,
-            "STREAM_ROWS": STREAM_ROWS, "PACK_ROWS": PACK_ROWS, **self.stream(2).macros, "STAGES": STAGES, "STAGE_ROWS": STAGE_ROWS,
+            "STREAM_ROWS": STREAM_ROWS, "PACK_ROWS": PACK_ROWS, **self.stream(2).macros,
         }  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from gpu_vecenv.train.algorithms.masked_adam import MaskedAdam
 from gpu_vecenv.train.config import PPOConfig
-from gpu_vecenv.train.fused.kernels import empty_halves, is_addressed_by_rows, slab
+from gpu_vecenv.train.fused.kernels import SMALL_BYTES, empty_halves, is_addressed_by_rows, slab
 from gpu_vecenv.train.fused.split import ROOM, SplitKernels
 from gpu_vecenv.train.fused.tile_plan import PACK_ROWS, Sizes, up_to
 from gpu_vecenv.train.policies.actor_critic import ActorCritic
@@ -79,14 +79,14 @@ class WideKernels(SplitKernels):
     def begin(self) -> None:
         """Also pack the features of the rollout."""
         super().begin()
-        rows, shared_bytes = self.args.all_rows, self.sizes.update_memory.shared_bytes
-        self._launch("gv_pack_rows", -(-rows // PACK_ROWS), shared_bytes)
+        rows = self.args.all_rows
+        self._launch("gv_pack_rows", -(-rows // PACK_ROWS), SMALL_BYTES)
         if self.sizes.shared:
-            self._launch("gv_pack_worlds", -(-(rows // self.agents) // PACK_ROWS), shared_bytes)
+            self._launch("gv_pack_worlds", -(-(rows // self.agents) // PACK_ROWS), SMALL_BYTES)
 
     def before(self) -> None:
         """Pack the weights of the first layer."""
-        self._launch("gv_pack_weights", self.columns.columns, self.sizes.update_memory.shared_bytes)
+        self._launch("gv_pack_weights", self.columns.columns, SMALL_BYTES)
 
     def first(self, blocks: int) -> list[tuple[str, int]]:
         """See ``SplitKernels``."""

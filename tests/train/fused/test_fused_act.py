@@ -219,7 +219,8 @@ def raw(size, activation, hidden, features=4):
 
 @pytest.mark.parametrize(
     ("activation", "hidden"),
-    [("tanh", (64, 64)), ("relu", (40,)), ("elu", (64, 48, 33)), pytest.param("tanh", (256, 256), marks=pytest.mark.slow)],
+    [("tanh", (64, 64)), ("relu", (40,)), ("elu", (64, 48, 33)), ("tanh", (136,)),
+     pytest.param("tanh", (256, 256), marks=pytest.mark.slow)],
 )
 def test_numbers_beyond_16_bits_give_no_finite_value(activation, hidden):
     """Observations, and units that have no bound, are not clipped without a word."""
