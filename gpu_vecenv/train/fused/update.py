@@ -150,7 +150,7 @@ class FusedBackend(Backend):
         rows = agents * places_of_minibatch(samples.valid.numel() // agents, self.config.num_minibatches, self.shards)
         given = cast(ActorCritic, self.policy), self.sizes, self.config, self.adam, rows, self.fused.alone, self.processes
         if self.sizes.wide:
-            return WideKernels(*given, samples.valid.numel(), agents)
+            return WideKernels(*given, tuple(samples.valid.shape))
         return (SplitKernels if self.sizes.split else UpdateKernels)(*given)
 
     def _prepared(self, samples: Samples, scalars: DeviceScalars) -> UpdateKernels:

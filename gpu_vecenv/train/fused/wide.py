@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -25,7 +26,7 @@ class WideKernels(SplitKernels):
 
     def __init__(
         self, policy: ActorCritic, sizes: Sizes, config: PPOConfig, adam: MaskedAdam, num_rows: int, alone: bool = True,
-        processes: Processes | None = None, all_rows: int = 0, agents: int = 1,
+        processes: Processes | None = None, shape: tuple[int, ...] = (),
     ) -> None:  # fmt: skip
         """Allocate the arrays.
 
@@ -37,9 +38,9 @@ class WideKernels(SplitKernels):
             num_rows: see ``UpdateKernels``; whole worlds if observations have a shared part.
             alone: see ``UpdateKernels``.
             processes: see ``UpdateKernels``.
-            all_rows: rows of a rollout.
-            agents: rows of a world, which follow each other.
+            shape: (T, B), or (T, B, a) for worlds of a rows each.
         """
+        all_rows, agents = math.prod(shape), math.prod(shape[2:])
         self.agents = agents
         super().__init__(policy, sizes, config, adam, num_rows, alone, processes)
         self.columns, (shared, own_columns) = sizes.stream(2), sizes.part_columns

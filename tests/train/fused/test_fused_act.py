@@ -219,13 +219,14 @@ def raw(size, activation, hidden, features=4):
 
 @pytest.mark.parametrize(
     ("activation", "hidden"),
-    [("tanh", (64, 64)), ("relu", (40,)), ("elu", (64, 48, 33)), ("tanh", (136,)),
+    [("tanh", (64, 64)), ("relu", (40,)), ("elu", (64, 48, 33)), ("tanh", (144,)),
      pytest.param("tanh", (256, 256), marks=pytest.mark.slow)],
 )
 def test_numbers_beyond_16_bits_give_no_finite_value(activation, hidden):
     """Observations, and units that have no bound, are not clipped without a word."""
     for size in (65_000.0, 7e4, 1e6, 1e30, math.inf):
         fused, obs = raw(size, activation, hidden)
+        obs[1, 1:] = 0.0  # infinite products of one feature have one sign, and would only saturate a unit
         with torch.no_grad():
             for layer in fused.policy.network.critic_layers:
                 if isinstance(layer, torch.nn.Linear):  # units stay small, so that only the observation may be too large
