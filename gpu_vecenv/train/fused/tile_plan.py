@@ -236,7 +236,7 @@ class Sizes:
         return self.shared, self.features - self.shared
 
     @property
-    def chunks(self) -> list[int]:
+    def chunk_features(self) -> list[int]:
         """Features of a chunk of each part."""
         return [CHUNK if features > CHUNK // 2 else CHUNK // 2 for features in self.part_features]
 
@@ -247,7 +247,7 @@ class Sizes:
 
     def streamed(self, columns: Stream) -> int:
         """Return the numbers of 16 bits in the chunks of a wide first layer."""
-        return STREAM_STAGES * (self.rows + columns.part) * max(map(stride, self.chunks))
+        return STREAM_STAGES * (self.rows + columns.part) * max(map(stride, self.chunk_features))
 
     @property
     def feature_part(self) -> int:
@@ -445,7 +445,7 @@ class Sizes:
         """Macros of a wide first layer."""
         return {
             "WIDE": int(self.wide), "SHARED": int(self.shared > 0), "PART_FEATURES": self.part_features,
-            "PART_COLUMNS": self.part_columns, "PART_CHUNKS": self.chunks, "CHUNK_STRIDES": list(map(stride, self.chunks)),
+            "PART_COLUMNS": self.part_columns, "PART_CHUNKS": self.chunk_features, "CHUNK_STRIDES": list(map(stride, self.chunk_features)),
             "FEATURE_PART": self.feature_part, "STREAM_STAGES": STREAM_STAGES, "SUM_STAGES": SUM_STAGES,
             "STREAM_ROWS": STREAM_ROWS, "PACK_ROWS": PACK_ROWS, **self.stream(2).macros,
         }  # fmt: skip
