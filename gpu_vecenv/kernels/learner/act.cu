@@ -4,6 +4,7 @@
 //   gv_evaluate  log-probabilities of given actions
 //   gv_values    values of the critic
 //   gv_first     units of the first layer of a split network, from which the others continue
+//   gv_pack_heads  weights of the last layer of an actor with many heads, as gv_act and gv_evaluate read them
 //   gv_gru_act   as gv_act, for a policy with a GRU; also takes and gives its states
 //
 // A team loads one network and computes its tiles of rows. After that its groups do not wait for each other, but for those that
@@ -31,6 +32,7 @@ GV_FN const gv_u8* gv_mask_of(const GvArgs& a, gv_i32 row) {
     return nullptr;
 }
 
+#if GV_CHUNKS == 0
 // Draws an entry of a row, and stores the action.
 GV_FN void gv_act_entry(const GvArgs& a, gv_i32 row, gv_i32 entry, float* outputs, GvNoise noise) {
     const GvAction action = gv_choose(a.box, entry, outputs, gv_mask_of(a, row), noise, a.likeliest != 0);
@@ -63,6 +65,7 @@ GV_FN void gv_choose_for_rows(GvOwnNoise& noise, const GvArgs& a, const GvGroup&
     gv_group_barrier(group);
     GV_GROUP_FOR(i, own.rows) gv_log_prob_of(a, own.first + i) = gv_sum_of_terms(own.outputs + i * GV_OUTPUT_STRIDE);
 }
+#endif
 
 #if GV_GRU_COLUMNS > 0
 #include "learner/gru_tile.h"
@@ -188,6 +191,9 @@ GV_FN void gv_each_tile(const GvArgs& a, const GvLanes& team, gv_i32 number, Wan
 GV_FN bool gv_always(const GvGroup&, const GvOwn&) { return true; }
 GV_FN void gv_nothing(const GvGroup&, const GvOwn&) {}
 
+#if GV_CHUNKS > 0
+#include "learner/act_heads.h"
+#else
 #ifdef GV_CHOICES
 GV_FN float gv_evaluated(const GvArgs& a, gv_i32 row, float* outputs, const GvAction (&action)[GV_ENTRIES]) {
     float entropy[GV_ENTRIES];
@@ -221,6 +227,8 @@ GV_FN void gv_evaluate_tiles(const GvArgs& a, const GvLanes& team, gv_i32 number
         }
     });
 }
+
+#endif
 
 // True if a value of the group's rows is wanted: all are, or those whose byte in `mask` is 1. Other values are then undefined.
 GV_FN bool gv_wanted(const GvArgs& a, const GvGroup& group, const GvOwn& own) {

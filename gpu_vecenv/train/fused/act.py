@@ -72,6 +72,7 @@ class FusedActor:
         if device.type == "cuda":
             self.multiprocessors = torch.cuda.get_device_properties(device).multi_processor_count
             self.most_teams = self.multiprocessors * sizes.act_memory.resident
+        self.packed = empty_halves(sizes.packed_halves, device=device)
         self._units: list[Tensor] = []  # the last one is used; earlier ones stay, because a recorded graph may use them
         self._prepared: weakref.WeakKeyDictionary[Draw, dict[bool, Any]] = weakref.WeakKeyDictionary()
 
@@ -196,7 +197,7 @@ class FusedPolicy(FusedActor):
 
 
 class _Call(Call):
-    """One launch, or two of a split network."""
+    """One launch, or several of a split network."""
 
     def __init__(self, fused: FusedActor, name: str, network: int, rows: tuple[int, ...]) -> None:
         """Prepare a kernel over rows of the axes (B,) or (S, B), for the actor, network 0, or the critic, network 1."""
@@ -208,8 +209,9 @@ class _Call(Call):
         self._teams, self._shared_bytes = min(-(-self.count // sizes.rows), fused.most_teams), sizes.act_memory.shared_bytes
         self._names: tuple[str, ...] = (name,)
         if sizes.split:
-            self._names = ("gv_first", name)
-            self.set(units=fused.room_for_units(self.count))
+            of_heads = ("gv_pack_heads",) if sizes.head_columns and network == 0 else ()
+            self._names = ("gv_first", *of_heads, name)
+            self.set(units=fused.room_for_units(self.count), packed=fused.packed)
         self._addresses: list[int] = []
 
     def place(self, member: str, array: Tensor, dtype: torch.dtype, width: int) -> bool:

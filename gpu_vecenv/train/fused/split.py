@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from gpu_vecenv.train.algorithms.masked_adam import MaskedAdam
 from gpu_vecenv.train.config import PPOConfig
-from gpu_vecenv.train.fused.kernels import UpdateKernels, empty_halves
+from gpu_vecenv.train.fused.kernels import UpdateKernels, empty_halves, multiprocessors
 from gpu_vecenv.train.fused.tile_plan import Sizes
 from gpu_vecenv.train.policies.actor_critic import ActorCritic
 from gpu_vecenv.train.processes.group import Processes
@@ -25,6 +24,7 @@ class SplitKernels(UpdateKernels):
     Attributes:
         room: rows of the arrays between kernels.
         stash: these arrays: features, then those of the actor and of the critic.
+        packed: weights of the last layer of an actor with many heads, high and low parts of 16 bits.
     """
 
     def __init__(
@@ -38,8 +38,14 @@ class SplitKernels(UpdateKernels):
         self._tiles = sizes.num_gradient_tiles
         slices = CPU_SLICES
         if self.device.type == "cuda":
-            slices = torch.cuda.get_device_properties(self.device).multi_processor_count // self._tiles
-        self.call.set(room=self.room, slices=max(1, min(slices, self.args.actor_blocks)), stash=self.stash)
+            slices = multiprocessors(self.device) * sizes.update_memory.resident // self._tiles
+        self.packed = empty_halves(sizes.packed_halves, device=self.device)
+        self.call.set(room=self.room, slices=max(1, min(slices, self.args.actor_blocks)), stash=self.stash, packed=self.packed)
+
+    def _blocks(self) -> int:
+        """Return the blocks of one network. An actor with many heads gets all of the GPU, because its critic has little work."""
+        tiles = -(-self._rows // self.sizes.tile_rows)
+        return min(tiles, (2 if self.sizes.head_columns else 1) * super()._blocks())
 
     def gradient(self, samples: Tensor, minibatch: int = 0) -> None:
         """See ``UpdateKernels.gradient()``."""
@@ -47,6 +53,8 @@ class SplitKernels(UpdateKernels):
         args, shared_bytes = self.args, self.sizes.update_memory.shared_bytes
         blocks, sums = args.actor_blocks + args.critic_blocks, self._tiles * args.slices
         rows = args.rows
+        if self.sizes.head_columns:
+            self._launch("gv_pack_heads", blocks, shared_bytes)
         for first in range(0, rows, self.room):
             args.samples = samples.data_ptr() + 4 * first
             args.rows, args.adds = min(self.room, rows - first), int(first > 0)
