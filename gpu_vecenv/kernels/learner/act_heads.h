@@ -5,8 +5,8 @@
 
 // A row of a tile, in the memory of the team.
 struct GvActRow {
-    GvRowCounters counters;
     GvHeadRow at;
+    GvRowCounters counters;
 };
 static_assert(sizeof(GvActRow) <= 4 * GV_HEAD_ROW_FLOATS, "a row fits in its place");
 
@@ -38,7 +38,8 @@ GV_FN void gv_each_tile_of_heads(const GvArgs& a, const GvLanes& team, gv_i32 nu
         const GvOwn own = {floats + GV_OUTPUTS_AT + row * GV_OUTPUT_STRIDE, (gv_i32)first, count};
         GV_GROUP_FOR(i, GV_OWN) {
             const gv_i32 of = i < count ? own.first + i : 0;
-            rows[i] = {draws ? gv_row_counters(a.draw, of) : GvRowCounters{}, {gv_place(a, a.action, of), gv_place(a, a.mask, of)}};
+            const gv_i64 mask = i < count ? (gv_i64)of * GV_MASK_WORDS : -1;
+            rows[i] = {{gv_place(a, a.action, of), mask, {}}, draws ? gv_row_counters(a.draw, of) : GvRowCounters{}};
         }
         GvForget forget;
         GvTopUnits top;
@@ -52,20 +53,36 @@ GV_FN void gv_each_tile_of_heads(const GvArgs& a, const GvLanes& team, gv_i32 nu
     gv_wait_copies<0>();
 }
 
-GV_FN const gv_u8* gv_masks_of(const GvArgs& a) { return GV_MASKED ? (const gv_u8*)a.mask.at : nullptr; }
+GV_FN const gv_u32* gv_masks_of(const GvArgs& a) { return GV_MASKED && a.mask.at != nullptr ? (const gv_u32*)a.allowed : nullptr; }
+
+// Writes the outputs of a chunk for the caller.
+GV_FN void gv_write_outputs(const GvArgs& a, const GvGroup& group, const GvOwn& own, const GvChunk& chunk) {
+    GV_GROUP_FOR(i, own.rows * chunk.outputs) {
+        const gv_i32 row = i / chunk.outputs, column = i % chunk.outputs;
+        a.result[((gv_i64)own.first + row) * GV_OUTPUTS + chunk.output + column] = own.outputs[row * GV_OUTPUT_STRIDE + column];
+    }
+    gv_group_barrier(group);
+}
 
 // Draws the actions of the rows, and stores them with their log-probabilities.
 GV_FN void gv_act_tiles(const GvArgs& a, const GvLanes& team, gv_i32 number) {
-    gv_each_tile_of_heads(a, team, number, true, [&](const GvGroup& group, const GvOwn& own, const GvActRow* rows, GvHeads& heads,
+    gv_each_tile_of_heads(a, team, number, true, [&](const GvGroup& group, const GvOwn& own, GvActRow* rows, GvHeads& heads,
                                                      const GvTopUnits& top) {
         GvRowSums log_prob;
         gv_each_value(log_prob, group, [](gv_i32, float& sum) { sum = 0.0f; });
         gv_each_chunk(team, heads, [&](const GvChunk& chunk) {
-            const auto row_at = [&](gv_i32 row) { return rows[row].at; };
-            gv_chunk_outputs(group, chunk, top, gv_masks_of(a), own.outputs, row_at, [&](gv_i32 row, gv_i32 column, float output) {
-                const gv_i64 place = ((gv_i64)own.first + row) * GV_OUTPUTS + chunk.output + column;
-                if (a.result != nullptr && row < own.rows) a.result[place] = output;
-            });
+            const auto row_at = [&](gv_i32 row) -> GvHeadRow& { return rows[row].at; };
+            const gv_u32* masks = gv_masks_of(a);
+            if (!gv_load_allowed(group, chunk, masks, row_at) && a.result == nullptr) {
+                GV_GROUP_FOR(i, own.rows * chunk.entries) {
+                    ((gv_i32*)a.action.at)[rows[i / chunk.entries].at.action + chunk.entry + i % chunk.entries] = 0;
+                }
+                return;
+            }
+            GV_LOOP for (gv_i32 masked = a.result == nullptr ? 1 : 0; masked < 2; ++masked) {  // callers get outputs without masks
+                gv_chunk_outputs(group, chunk, top, masked != 0 && masks != nullptr, own.outputs, row_at);
+                if (masked == 0) gv_write_outputs(a, group, own, chunk);
+            }
             gv_each_head(group, chunk, own.outputs, [&](gv_i32 row, gv_i32 entry, float* logits) {
                 if (row >= own.rows) return;
                 const gv_u32 word = gv_entry_word(gv_policy_draw(rows[row].counters, entry), entry);
@@ -82,13 +99,15 @@ GV_FN void gv_act_tiles(const GvArgs& a, const GvLanes& team, gv_i32 number) {
 }
 
 GV_FN void gv_evaluate_tiles(const GvArgs& a, const GvLanes& team, gv_i32 number) {
-    gv_each_tile_of_heads(a, team, number, false, [&](const GvGroup& group, const GvOwn& own, const GvActRow* rows, GvHeads& heads,
+    gv_each_tile_of_heads(a, team, number, false, [&](const GvGroup& group, const GvOwn& own, GvActRow* rows, GvHeads& heads,
                                                       const GvTopUnits& top) {
         GvRowSums log_prob;
         gv_each_value(log_prob, group, [](gv_i32, float& sum) { sum = 0.0f; });
         gv_each_chunk(team, heads, [&](const GvChunk& chunk) {
-            const auto row_at = [&](gv_i32 row) { return rows[row].at; };
-            gv_chunk_outputs(group, chunk, top, gv_masks_of(a), own.outputs, row_at, gv_keep_no_output);
+            const auto row_at = [&](gv_i32 row) -> GvHeadRow& { return rows[row].at; };
+            const gv_u32* masks = gv_masks_of(a);
+            if (!gv_load_allowed(group, chunk, masks, row_at)) return;
+            gv_chunk_outputs(group, chunk, top, masks != nullptr, own.outputs, row_at);
             gv_each_head(group, chunk, own.outputs, [&](gv_i32 row, gv_i32 entry, float* logits) {
                 const gv_i32 taken = ((const gv_i32*)a.action.at)[rows[row].at.action + entry];
                 logits[0] = gv_head_log_prob(logits, gv_head_choices(entry), row < own.rows ? taken : 0);
@@ -104,4 +123,10 @@ GV_FN void gv_evaluate_tiles(const GvArgs& a, const GvLanes& team, gv_i32 number
 GV_FN void gv_pack_teams(const GvArgs& a, const GvLanes& team, gv_i32 number) {
     gv_pack_weights(team, number, a.teams, a.layers, a.packed);
 }
+GV_FN void gv_pack_masks_teams(const GvArgs& a, const GvLanes& team, gv_i32 number) {
+    gv_pack_masks_of_rows(a, team, number, a.rows, nullptr);
+}
 GV_PLAIN_KERNEL(gv_pack_heads, gv_pack_teams)
+#if GV_MASKED
+GV_PLAIN_KERNEL(gv_pack_masks, gv_pack_masks_teams)
+#endif

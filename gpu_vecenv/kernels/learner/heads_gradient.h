@@ -14,21 +14,21 @@ struct GvLossRow {
 static_assert(sizeof(GvLossRow) <= 4 * GV_HEAD_ROW_FLOATS, "a row fits in its place");
 
 GV_FN GvLossRow gv_loss_row(const GvArgs& a, gv_i32 sample) {
-    if (sample < 0) return {{0, 0}, 0, 0.0f};
-    const bool counts = !GV_TWO_COUNTS || a.choice == nullptr || a.choice[sample] != 0;
-    const GvHeadRow at = {gv_place_in(a.action, sample, a.samples_per_step), gv_place_in(a.mask, sample, a.samples_per_step)};
-    return {at, counts ? 1 : 0, 0.0f};
+    const bool counts = sample >= 0 && (!GV_TWO_COUNTS || a.choice == nullptr || a.choice[sample] != 0);
+    if (!counts) return {{0, -1, {}}, 0, 0.0f};
+    return {{gv_place_in(a.action, sample, a.samples_per_step), (gv_i64)sample * GV_MASK_WORDS, {}}, 1, 0.0f};
 }
 
 // Derivatives of the loss by the logits of an entry, which are stored from `column` on. Returns the entropy.
-GV_FN float gv_head_slopes(const float* logits, gv_i32 n, gv_i32 taken, float push, const GvSettings& settings,
+GV_FN float gv_head_slopes(const float* at, gv_i32 n, gv_i32 taken, float push, const GvSettings& settings,
                            GvTile<GV_DELTA_STRIDE> deltas, gv_i32 row, gv_i32 column) {
-    const GvHeadTerms terms = gv_head_terms(logits, n);
-    GV_UNROLL_BY_4 for (gv_i32 i = 0; i < n; ++i) {
-        const float log_p = (logits[i] - terms.largest) - terms.log_sum, p = gv_fast_exp(log_p), here = i == taken ? 1.0f : 0.0f;
+    const GvLogits logits = gv_logits(at, n);
+    const GvHeadTerms terms = gv_head_terms(logits);
+    gv_each_logit(logits, [&](gv_i32 i, float logit) {
+        const float log_p = (logit - terms.largest) - terms.log_sum, p = gv_fast_exp(log_p), here = i == taken ? 1.0f : 0.0f;
         const float bonus = p > 0.0f ? settings.entropy_coef * (p * (log_p + terms.entropy)) : 0.0f;
-        gv_set_delta(deltas, row, column + i, terms.none ? 0.0f : bonus - push * (here - p), settings);
-    }
+        if (i < n) gv_set_delta(deltas, row, column + i, terms.none ? 0.0f : bonus - push * (here - p), settings);
+    });
     return terms.none ? 0.0f : terms.entropy;
 }
 
@@ -37,17 +37,24 @@ struct GvLossTile {
     GvLossRow* rows;
     float* outputs;
     GvTile<GV_DELTA_STRIDE> deltas;
-    const gv_u8* masks;
+    const gv_u32* masks;
     const gv_i32* actions;
 };
+
+// Outputs of a chunk for the group's rows, unless no row has an allowed choice: then it returns false.
+GV_FN bool gv_outputs_of_chunk(const GvGroup& group, const GvChunk& chunk, const GvTopUnits& top, const GvLossTile& tile) {
+    const auto row_at = [&](gv_i32 row) -> GvHeadRow& { return tile.rows[row].at; };
+    if (!gv_load_allowed(group, chunk, tile.masks, row_at)) return false;
+    gv_chunk_outputs(group, chunk, top, tile.masks != nullptr, tile.outputs, row_at);
+    return true;
+}
 
 // Log-probabilities of the actions of the rows.
 GV_FN void gv_log_probs_of_rows(GvRowSums& log_prob, const GvLanes& team, const GvGroup& group, GvHeads& heads, const GvTopUnits& top,
                                 const GvLossTile& tile) {
     gv_each_value(log_prob, group, [](gv_i32, float& sum) { sum = 0.0f; });
     gv_each_chunk(team, heads, [&](const GvChunk& chunk) {
-        const auto row_at = [&](gv_i32 row) { return tile.rows[row].at; };
-        gv_chunk_outputs(group, chunk, top, tile.masks, tile.outputs, row_at, gv_keep_no_output);
+        if (!gv_outputs_of_chunk(group, chunk, top, tile)) return;
         gv_each_head(group, chunk, tile.outputs, [&](gv_i32 row, gv_i32 entry, float* logits) {
             const gv_i32 taken = tile.rows[row].counts != 0 ? tile.actions[tile.rows[row].at.action + entry] : 0;
             logits[0] = gv_head_log_prob(logits, gv_head_choices(entry), taken);

@@ -2,7 +2,9 @@
 // Weights of a chunk are copied to the memory of the team while the chunk before it is computed, and outputs of a chunk stay in that
 // memory, where lanes read them, one entry of a row at a time. So outputs never reach global memory.
 //
-// gv_pack_heads writes the weights as numbers of 16 bits, high parts and low parts, because each tile of rows reads them again.
+// Two kernels come before those that compute. gv_pack_heads writes the weights as numbers of 16 bits, high parts and low parts,
+// because each tile of rows reads them again. gv_pack_masks writes masks as bits, in the order of the chunks. A group leaves out the
+// chunks in which none of its rows has an allowed choice.
 #pragma once
 #include "learner/load_network.h"
 #include "learner/loss.h"
@@ -17,12 +19,17 @@
 GV_TABLE_IN_MEMORY(gv_chunk_entry, GV_CHUNK_ENTRIES)    // first entry of a chunk, and behind the last one
 GV_TABLE_IN_MEMORY(gv_chunk_output, GV_CHUNK_OUTPUTS)   // first output of a chunk, and behind the last one
 GV_TABLE_IN_MEMORY(gv_head_column, GV_HEAD_COLUMNS_AT)  // by entry: its first column in its chunk
-GV_TABLE_IN_MEMORY(gv_head_choices, GV_CHOICES)         // by entry
+GV_TABLE_IN_MEMORY(gv_choices_of, GV_CHOICES)           // by entry
 GV_TABLE_IN_MEMORY(gv_mask_column, GV_MASK_COLUMNS)     // by output: its column in masks, -1 without one
 
 #define GV_TOP_WIDTH gv_width(GV_LAYERS)
 #define GV_CHUNK_PART (GV_HEAD_COLUMNS * GV_LAST_STRIDE)  // numbers of 16 bits of the high or the low parts of a chunk
+#define GV_CHUNK_WORDS (GV_HEAD_COLUMNS / 32)             // words of a row's mask in a chunk
+#define GV_MASK_WORDS (GV_CHUNKS * GV_CHUNK_WORDS)
 #define GV_SOME_COLUMNS 16                                // outputs whose sums are in registers at a time
+
+// Number of choices of an entry: a constant if all have as many.
+GV_FN gv_i32 gv_head_choices(gv_i32 entry) { return GV_EQUAL_CHOICES > 0 ? GV_EQUAL_CHOICES : gv_choices_of(entry); }
 
 // Output of a column of all chunks, side by side; -1 behind the outputs of a chunk.
 GV_FN gv_i32 gv_output_of(gv_i32 column) {
@@ -42,6 +49,35 @@ GV_FN void gv_pack_weights(const GvLanes& team, gv_i32 number, gv_i32 teams, con
     }
 }
 
+// Bits of a row's mask in a word of a chunk.
+GV_FN gv_u32 gv_mask_bits(const gv_u8* mask, gv_i32 chunk, gv_i32 word) {
+    const gv_i32 first = gv_chunk_output(chunk) + 32 * word, rest = gv_chunk_output(chunk + 1) - first;
+    gv_u32 bits = 0;
+    for (gv_i32 i = 0; i < 32 && i < rest; ++i) {
+        const gv_i32 column = gv_mask_column(first + i);
+        if (column < 0 || mask[column] != 0) bits |= 1u << i;
+    }
+    return bits;
+}
+
+// Writes the masks of the rows of team `number` as bits, and the first chunk with an allowed choice to `kinds`, unless it is null.
+GV_FN void gv_pack_masks_of_rows(const GvArgs& a, const GvLanes& team, gv_i32 number, gv_i32 all, gv_i32* kinds) {
+    const gv_i32 first = number * GV_ROWS, rows = all - first < GV_ROWS ? all - first : GV_ROWS;
+    GV_FOR(i, rows * GV_MASK_WORDS) {
+        const gv_i32 row = first + i / GV_MASK_WORDS, word = i % GV_MASK_WORDS;
+        const gv_u8* mask = (const gv_u8*)a.mask.at + gv_place_in(a.mask, row, a.samples_per_step);
+        a.allowed[(gv_i64)row * GV_MASK_WORDS + word] = (gv_i32)gv_mask_bits(mask, word / GV_CHUNK_WORDS, word % GV_CHUNK_WORDS);
+    }
+    if (kinds == nullptr) return;
+    gv_barrier(team);
+    GV_FOR(i, rows) {
+        const gv_i32* words = a.allowed + (gv_i64)(first + i) * GV_MASK_WORDS;
+        gv_i32 word = 0;
+        while (word < GV_MASK_WORDS && words[word] == 0) ++word;
+        kinds[first + i] = word / GV_CHUNK_WORDS;
+    }
+}
+
 // ---- chunks ----------------------------------------------------------------------------------------------------
 
 // Weights and biases of two chunks in the memory of a team: one is computed while the other is copied.
@@ -53,7 +89,7 @@ struct GvHeads {
     gv_i32 turn;          // the one that is copied
 };
 struct GvChunk {
-    gv_i32 first, entry, entries, output, outputs;  // first column of all, first entry and output, and their numbers
+    gv_i32 number, entry, entries, output, outputs;  // first entry and output, and their numbers
     GvTile<GV_LAST_STRIDE> high, low;
     const float* biases;
 };
@@ -85,7 +121,7 @@ GV_FN void gv_each_chunk(const GvLanes& team, GvHeads& heads, Use use) {
         const gv_i32 entry = gv_chunk_entry(number), output = gv_chunk_output(number);
         const GvTile<GV_LAST_STRIDE> high = {heads.weights + heads.turn * 2 * GV_CHUNK_PART};
         const GvChunk chunk = {
-            number * GV_HEAD_COLUMNS, entry, gv_chunk_entry(number + 1) - entry, output, gv_chunk_output(number + 1) - output,
+            number, entry, gv_chunk_entry(number + 1) - entry, output, gv_chunk_output(number + 1) - output,
             high, gv_part(high, GV_HEAD_COLUMNS, 0), heads.of_columns + heads.turn * GV_HEAD_COLUMNS,
         };
         gv_wait_copies<0>();
@@ -119,41 +155,51 @@ GV_FN void gv_top_units(const GvNetwork<GV_OUTPUTS>& network, const GvGroup& gro
     else gv_top_units<LAYER + 1>(network, group, high, keep, top);
 }
 
-// Places of a row's numbers in the arrays of actions and masks.
+// A row of a tile, in the memory of the team.
 struct GvHeadRow {
-    gv_i64 action, mask;
+    gv_i64 action, mask;  // places of its numbers in the arrays of actions and of bits of masks; -1 for a row that does not count
+    gv_u32 allowed[GV_CHUNK_WORDS];  // in the present chunk
 };
 
-// Outputs of a chunk for the group's rows. Those of forbidden choices are GV_FORBIDDEN. `row(i)` has the places of row i.
-// use(row, column, output) is called before that.
-template <class Row, class Use>
-GV_FN void gv_chunk_outputs(const GvGroup& group, const GvChunk& chunk, const GvTopUnits& top, const gv_u8* masks, float* outputs,
-                            Row row, Use use) {
+// Loads the masks of a chunk for the group's rows, unless `masks` is null. Returns false if no row has an allowed choice. `row(i)` is
+// the GvHeadRow of row i.
+template <class Row>
+GV_FN bool gv_load_allowed(const GvGroup& group, const GvChunk& chunk, const gv_u32* masks, Row row) {
+    if (masks == nullptr) return true;
+    bool any = false;
+    GV_GROUP_FOR(i, GV_OWN * GV_CHUNK_WORDS) {
+        GvHeadRow& of = row(i % GV_OWN);
+        const gv_i32 word = i / GV_OWN;
+        of.allowed[word] = of.mask < 0 ? 0 : masks[of.mask + chunk.number * GV_CHUNK_WORDS + word];
+        any = any || of.allowed[word] != 0;
+    }
+    gv_group_barrier(group);
+    return gv_group_any(group, any);
+}
+
+// Outputs of a chunk for the group's rows; if `masked`, those of forbidden choices are GV_FORBIDDEN.
+template <class Row>
+GV_FN void gv_chunk_outputs(const GvGroup& group, const GvChunk& chunk, const GvTopUnits& top, bool masked, float* outputs, Row row) {
     GV_LOOP for (gv_i32 first = 0; first < chunk.outputs; first += GV_SOME_COLUMNS) {
         GvSums<GV_OWN, GV_SOME_COLUMNS> sums;
         gv_fill(sums, group, chunk.biases + first);
         gv_add_exact_product(sums, group, top.high, top.low, gv_part(chunk.high, first, 0), gv_part(chunk.low, first, 0));
         gv_each_pair(sums, group, [&](const GvPlace& place, float& x, float& y) {
-            const gv_u8* mask = masks == nullptr ? nullptr : masks + row(place.row).mask;
-            const auto put = [&](gv_i32 column, float output) {
-                if (column >= chunk.outputs) return;
-                use(place.row, column, output);
-                const gv_i32 masked = mask == nullptr ? -1 : gv_mask_column(chunk.output + column);
-                outputs[place.row * GV_OUTPUT_STRIDE + column] = masked < 0 || mask[masked] != 0 ? output : GV_FORBIDDEN;
-            };
-            put(first + place.column, x);
-            put(first + place.column + 1, y);
+            const gv_i32 column = first + place.column;  // even, so the next one is in the same word
+            const gv_u32 bits = masked ? row(place.row).allowed[first / 32] >> column % 32 : ~0u;
+            float* own = outputs + place.row * GV_OUTPUT_STRIDE + column;
+            own[0] = (bits & 1) != 0 ? x : GV_FORBIDDEN;
+            own[1] = (bits & 2) != 0 ? y : GV_FORBIDDEN;
         });
     }
     gv_group_barrier(group);
 }
-GV_FN void gv_keep_no_output(gv_i32, gv_i32, float) {}
 
 // Calls f(row, entry, outputs of the entry) for all rows of the group and all entries of a chunk. f may write the entry's term of a
 // row's sum to the first of its outputs.
 template <class F>
 GV_FN void gv_each_head(const GvGroup& group, const GvChunk& chunk, float* outputs, F f) {
-    GV_GROUP_FOR(i, GV_OWN * chunk.entries) {
+    GV_LOOP GV_GROUP_FOR(i, GV_OWN * chunk.entries) {
         const gv_i32 row = i % GV_OWN, entry = chunk.entry + i / GV_OWN;
         f(row, entry, outputs + row * GV_OUTPUT_STRIDE + gv_head_column(entry));
     }
@@ -172,29 +218,50 @@ GV_FN void gv_add_terms_of_heads(GvRowSums& sums, const GvGroup& group, const Gv
 
 // ---- one entry of a row ----------------------------------------------------------------------------------------
 
+// Logits of an entry, read once if they are so few that registers hold them.
+struct GvLogits {
+    static constexpr bool FEW = GV_MOST_CHOICES <= 16;
+    const float* at;
+    gv_i32 n;
+    float few[FEW ? GV_MOST_CHOICES : 1];
+};
+GV_FN GvLogits gv_logits(const float* at, gv_i32 n) {
+    GvLogits logits = {at, n, {}};
+    if constexpr (GvLogits::FEW) {
+        GV_UNROLL for (gv_i32 i = 0; i < GV_MOST_CHOICES; ++i) logits.few[i] = i < n ? at[i] : GV_FORBIDDEN;
+    }
+    return logits;
+}
+// Calls f(i, logit) for all choices, and with GV_FORBIDDEN for some behind them.
+template <class F>
+GV_FN void gv_each_logit(const GvLogits& logits, F f) {
+    if constexpr (GvLogits::FEW) {
+        GV_UNROLL for (gv_i32 i = 0; i < GV_MOST_CHOICES; ++i) f(i, logits.few[i]);
+    } else {
+        GV_UNROLL_BY_4 for (gv_i32 i = 0; i < logits.n; ++i) f(i, logits.at[i]);
+    }
+}
+
 // What the loss needs of the logits of an entry: the largest one, the logarithm of the sum of exponentials above it, the entropy.
 struct GvHeadTerms {
     float largest, log_sum, entropy;
     bool none;  // the mask allows no choice
 };
-GV_FN GvHeadTerms gv_head_terms(const float* logits, gv_i32 n) {
-    bool none = GV_MASKED != 0;
-    float largest = logits[0], sum = 0.0f, moment = 0.0f;
-    GV_UNROLL_BY_4 for (gv_i32 i = 0; i < n; ++i) {
-        none = none && logits[i] == GV_FORBIDDEN;
-        largest = gv_max(largest, logits[i]);
-    }
-    GV_UNROLL_BY_4 for (gv_i32 i = 0; i < n; ++i) {
-        const float x = logits[i] - largest, weight = gv_fast_exp(x);
+GV_FN GvHeadTerms gv_head_terms(const GvLogits& logits) {
+    float largest = GV_FORBIDDEN, sum = 0.0f, moment = 0.0f;
+    gv_each_logit(logits, [&](gv_i32, float logit) { largest = gv_max(largest, logit); });
+    gv_each_logit(logits, [&](gv_i32, float logit) {
+        const float x = logit - largest, weight = gv_fast_exp(x);
         sum += weight;
         moment += weight > 0.0f ? weight * x : 0.0f;
-    }
+    });
     const float log_sum = gv_fast_log(sum);
+    const bool none = GV_MASKED && largest == GV_FORBIDDEN && sum == sum;  // with NaN among them, the terms are NaN
     return {largest, log_sum, log_sum - moment * gv_reciprocal_guess(sum), none};
 }
 
 // Log-probability of a choice; 0 if the mask allows none.
-GV_FN float gv_head_log_prob(const float* logits, gv_i32 n, gv_i32 taken) {
-    const GvHeadTerms terms = gv_head_terms(logits, n);
-    return terms.none ? 0.0f : (logits[taken] - terms.largest) - terms.log_sum;
+GV_FN float gv_head_log_prob(const float* at, gv_i32 n, gv_i32 taken) {
+    const GvHeadTerms terms = gv_head_terms(gv_logits(at, n));
+    return terms.none ? 0.0f : (at[taken] - terms.largest) - terms.log_sum;
 }

@@ -169,7 +169,7 @@ GV_FN void gv_deltas_of_heads(const GvArgs& a, const GvLanes& team, gv_i32 first
     const GvTile<GV_DELTA_STRIDE> all = {network.weights + GV_DELTAS_AT};
     const GvLossTile tile_of_group = {
         (GvLossRow*)(network.floats + GV_HEAD_ROWS_AT + row * GV_HEAD_ROW_FLOATS), network.floats + GV_OUTPUTS_AT + row * GV_OUTPUT_STRIDE,
-        gv_part(all, row, 0), GV_MASKED ? (const gv_u8*)a.mask.at : nullptr, (const gv_i32*)a.action.at,
+        gv_part(all, row, 0), GV_MASKED && a.mask.at != nullptr ? (const gv_u32*)a.allowed : nullptr, (const gv_i32*)a.action.at,
     };
     gv_clear_halves(team, all.at, GV_ROWS * GV_DELTA_STRIDE);  // columns behind outputs stay finite; their weights are 0
     gv_load_network<GV_OUTPUTS, GV_UPPER>(team, network, a.layers[0], a.norm);
@@ -184,7 +184,7 @@ GV_FN void gv_deltas_of_heads(const GvArgs& a, const GvLanes& team, gv_i32 first
             gv_load(units, group, gv_part(gv_units_of<1>(a, 0), kept.row, 0));
             gv_top_units<2>(network, group, units, kept, top);
         }
-        GvRowSums log_prob, entropy;
+        GvRowSums log_prob;
         gv_log_probs_of_rows(log_prob, team, group, heads, top, tile_of_group);
         gv_each_value(log_prob, group, [&](gv_i32 i, float& sum) {
             if (tile_of_group.rows[i].counts == 0) return;
@@ -194,20 +194,22 @@ GV_FN void gv_deltas_of_heads(const GvArgs& a, const GvLanes& team, gv_i32 first
         });
         gv_load_samples(prefetched.samples, a, group, tile + blocks);
         gv_start_rows(prefetched, a, group, false);
-        gv_each_value(entropy, group, [](gv_i32, float& sum) { sum = 0.0f; });
         GvSums<GV_OWN, GV_TOP_WIDTH> sums;
         gv_clear(sums);
         gv_each_chunk(team, heads, [&](const GvChunk& chunk) {
-            const auto row_at = [&](gv_i32 i) { return tile_of_group.rows[i].at; };
-            gv_chunk_outputs(group, chunk, top, tile_of_group.masks, tile_of_group.outputs, row_at, gv_keep_no_output);
+            const auto deltas = gv_part(gv_last_deltas_of<GvActor>(a), kept.row, chunk.number * GV_HEAD_COLUMNS);
+            if (!gv_outputs_of_chunk(group, chunk, top, tile_of_group)) {
+                gv_clear_rows<GV_OWN, GV_HEAD_COLUMNS>(group, deltas);
+                return;
+            }
             gv_slopes_of_chunk(group, chunk, tile_of_group, *prefetched.settings);
+            GvRowSums entropy = {};
             gv_add_terms_of_heads(entropy, group, chunk, tile_of_group.outputs);
+            gv_each_value(entropy, group, [&](gv_i32 i, float& sum) {
+                head.terms.entropy += tile_of_group.rows[i].counts != 0 ? sum : 0.0f;
+            });
             gv_add_product<GV_HEAD_COLUMNS>(sums, group, tile_of_group.deltas, chunk.high);
-            const auto deltas = gv_part(gv_last_deltas_of<GvActor>(a), kept.row, chunk.first);
             gv_copy_rows<GV_OWN, GV_HEAD_COLUMNS>(group, tile_of_group.deltas, deltas);
-        });
-        gv_each_value(entropy, group, [&](gv_i32 i, float& sum) {
-            if (tile_of_group.rows[i].counts != 0) head.terms.entropy += sum;
         });
         gv_backward_from_top(network, group, sums, kept);
         gv_group_barrier(group);
@@ -297,7 +299,13 @@ GV_FN void gv_sums_block(const GvArgs& a, const GvLanes& team, gv_i32 block) {
 GV_FN void gv_pack_block(const GvArgs& a, const GvLanes& team, gv_i32 block) {
     gv_pack_weights(team, block, a.teams, a.layers[0], a.packed);
 }
+GV_FN void gv_pack_masks_block(const GvArgs& a, const GvLanes& team, gv_i32 block) {
+    gv_pack_masks_of_rows(a, team, block, a.num_samples, a.kinds);
+}
 GV_PLAIN_KERNEL(gv_pack_heads, gv_pack_block)
+#if GV_MASKED
+GV_PLAIN_KERNEL(gv_pack_masks, gv_pack_masks_block)
+#endif
 #endif
 GV_PLAIN_KERNEL(gv_first_units, gv_first_block)
 GV_PLAIN_KERNEL(gv_deltas, gv_deltas_block)

@@ -176,8 +176,6 @@ GV_FN void gv_add_exact_product(GvSums<ROWS, N>& sums, const GvGroup& group, con
                                 GvTile<STRIDE> b, GvTile<STRIDE> rest) {
     static_assert(N % 16 == 0, "fragments of b come in pairs");
     const gv_i32 place = (group.lane & 7) * STRIDE + (group.lane >> 3 & 1) * 8 + (group.lane >> 4) * 8 * STRIDE;
-    GvSums<ROWS, N> small;  // apart, so that products wait less for each other
-    gv_clear(small);
     GV_UNROLL for (gv_i32 step = 0; step < K / 16; ++step) {
         gv_u32 one[ROWS / 16][4], two[ROWS / 16][4];
         GV_UNROLL for (gv_i32 m = 0; m < ROWS / 16; ++m) {
@@ -189,14 +187,13 @@ GV_FN void gv_add_exact_product(GvSums<ROWS, N>& sums, const GvGroup& group, con
             gv_load_matrices(group, b.at + place + 8 * j * STRIDE + 16 * step, right);
             gv_load_matrices(group, rest.at + place + 8 * j * STRIDE + 16 * step, of_rest);
             GV_UNROLL for (gv_i32 m = 0; m < ROWS / 16; ++m)
-                GV_UNROLL for (gv_i32 i = 0; i < 2; ++i) {
-                    gv_multiply_matrices(group, small.v[m][j + i], two[m], right[2 * i], right[2 * i + 1]);
-                    gv_multiply_matrices(group, small.v[m][j + i], one[m], of_rest[2 * i], of_rest[2 * i + 1]);
-                    gv_multiply_matrices(group, sums.v[m][j + i], one[m], right[2 * i], right[2 * i + 1]);
-                }
+                GV_UNROLL for (gv_i32 product = 0; product < 3; ++product)
+                    GV_UNROLL for (gv_i32 i = 0; i < 2; ++i) {  // neighbours, which do not wait for each other
+                        const gv_u32* word = product == 1 ? of_rest : right;
+                        gv_multiply_matrices(group, sums.v[m][j + i], product == 0 ? two[m] : one[m], word[2 * i], word[2 * i + 1]);
+                    }
         }
     }
-    gv_add_sums(sums, small);
 }
 
 // ---- sums over the rows of a tile ------------------------------------------------------------------------------

@@ -73,7 +73,9 @@ class FusedActor:
             self.multiprocessors = torch.cuda.get_device_properties(device).multi_processor_count
             self.most_teams = self.multiprocessors * sizes.act_memory.resident
         self.packed = empty_halves(sizes.packed_halves, device=device)
-        self._units: list[Tensor] = []  # the last one is used; earlier ones stay, because a recorded graph may use them
+        # The last one of each is used; earlier ones stay, because a recorded graph may use them.
+        self._units: list[Tensor] = []
+        self._allowed: list[Tensor] = []
         self._prepared: weakref.WeakKeyDictionary[Draw, dict[bool, Any]] = weakref.WeakKeyDictionary()
 
     def _weights(self) -> list[list[Tensor]]:
@@ -90,6 +92,12 @@ class FusedActor:
             tiles = -(-rows // self.sizes.rows)
             self._units.append(empty_halves(tiles * self.sizes.rows, self.sizes.widths[0], device=self.device))
         return self._units[-1]
+
+    def room_for_masks(self, rows: int) -> Tensor:
+        """Return memory for the masks of many heads as bits, which all calls share."""
+        if not self._allowed or len(self._allowed[-1]) < rows:
+            self._allowed.append(torch.empty(rows, self.sizes.mask_words, dtype=torch.int32, device=self.device))
+        return self._allowed[-1]
 
     def prepared(self, draw: Draw, deterministic: bool, kind: type[PreparedCall]) -> PreparedCall:
         """Return the launch that acts by some counters."""
@@ -209,9 +217,11 @@ class _Call(Call):
         self._teams, self._shared_bytes = min(-(-self.count // sizes.rows), fused.most_teams), sizes.act_memory.shared_bytes
         self._names: tuple[str, ...] = (name,)
         if sizes.split:
-            of_heads = ("gv_pack_heads",) if sizes.head_columns and network == 0 else ()
-            self._names = ("gv_first", *of_heads, name)
+            packs = ("gv_pack_heads", *(("gv_pack_masks",) if sizes.mask_words else ()))
+            self._names = ("gv_first", *(packs if sizes.head_columns and network == 0 else ()), name)
             self.set(units=fused.room_for_units(self.count), packed=fused.packed)
+            if "gv_pack_masks" in self._names:
+                self.set(allowed=fused.room_for_masks(self.count))
         self._addresses: list[int] = []
 
     def place(self, member: str, array: Tensor, dtype: torch.dtype, width: int) -> bool:
@@ -238,7 +248,9 @@ class _Call(Call):
             self._addresses = addresses
             self.fused.point(self.args, addresses)
         for name in self._names:
-            self.launch(name, self._teams, self.count, self._shared_bytes)
+            teams = -(-self.count // self.fused.sizes.rows) if name == "gv_pack_masks" else self._teams
+            if name != "gv_pack_masks" or self.args.mask.at:
+                self.launch(name, teams, self.count, self._shared_bytes)
 
     def write(self, result: Tensor) -> None:
         """Queue the kernel, which writes a number for each row, float32, without gaps."""

@@ -54,6 +54,8 @@ _UPDATE: tuple[Any, ...] = (
     Array("rate", "float32", "1", "learning rate"),
     Array("stash", "half", "*columns, room", "of a split network, see split_gradient.cu", written=True),
     Array("packed", "half", "*chunks, *numbers", "last layer of an actor with many heads, see many_heads.h", written=True),
+    Array("allowed", "int32", "*samples, *words", "bits of masks of an actor with many heads", written=True),
+    Array("kinds", "int32", "*samples", "first chunk with an allowed choice", written=True),
     Array("partial", "float32", "*blocks, *columns", "of the actor, GV_ACTOR_COLUMNS each, then of the critic",
           written=True),
     Array("sums", "float32", "*columns", written=True),
@@ -70,6 +72,7 @@ _UPDATE: tuple[Any, ...] = (
     *numbers("float32", "value_coef", "max_grad_norm", "target_kl", "eps"),
     Number("room", "int32", "this and the next two: of a split network, see split_gradient.cu"),
     *numbers("int32", "slices", "adds"),
+    Number("num_samples", "int32", "of the rollout, whose masks gv_pack_masks reads"),
 )  # fmt: skip
 
 UPDATE_ARGS = arguments(*_UPDATE, beside=(COUNTERS, SETTINGS))
@@ -101,6 +104,7 @@ _ACT: tuple[Any, ...] = (
     Nested("log_prob", SLAB),
     Array("units", "half", "*rows, *width", "of a split network, in stripes, with room for whole tiles", written=True),
     Array("packed", "half", "*chunks, *numbers", "last layer of an actor with many heads, see many_heads.h", written=True),
+    Array("allowed", "int32", "*rows, *words", "bits of masks of an actor with many heads", written=True),
     Array("result", "float32", "*rows", "values or log-probabilities; of gv_act its [rows, outputs], or null", written=True),
     Nested("box", BOX),
     Nested("draw", COUNTERS, doc="counters of the random numbers"),

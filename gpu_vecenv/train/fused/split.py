@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from gpu_vecenv.train.algorithms.masked_adam import MaskedAdam
@@ -24,6 +25,8 @@ class SplitKernels(UpdateKernels):
     Attributes:
         room: rows of the arrays between kernels.
         stash: these arrays: features, then those of the actor and of the critic.
+        allowed: int32 (samples, words), masks of all samples for an actor with many heads as bits; None without masks.
+        kinds: int32 (samples,), first chunk of heads with an allowed choice; None without masks.
         packed: weights of the last layer of an actor with many heads, high and low parts of 16 bits.
     """
 
@@ -39,6 +42,8 @@ class SplitKernels(UpdateKernels):
         slices = CPU_SLICES
         if self.device.type == "cuda":
             slices = multiprocessors(self.device) * sizes.update_memory.resident // self._tiles
+        self.allowed: Tensor | None = None
+        self.kinds: Tensor | None = None
         self.packed = empty_halves(sizes.packed_halves, device=self.device)
         self.call.set(room=self.room, slices=max(1, min(slices, self.args.actor_blocks)), stash=self.stash, packed=self.packed)
 
@@ -46,6 +51,22 @@ class SplitKernels(UpdateKernels):
         """Return the blocks of one network. An actor with many heads gets all of the GPU, because its critic has little work."""
         tiles = -(-self._rows // self.sizes.tile_rows)
         return min(tiles, (2 if self.sizes.head_columns else 1) * super()._blocks())
+
+    def pack_masks(self, num_samples: int) -> None:
+        """See ``UpdateKernels.pack_masks()``."""
+        if self.args.mask.at and self.sizes.mask_words:
+            if self.allowed is None:
+                self.allowed = torch.empty(num_samples, self.sizes.mask_words, dtype=torch.int32, device=self.device)
+                self.kinds = torch.empty(num_samples, dtype=torch.int32, device=self.device)
+            self.call.set(allowed=self.allowed, kinds=self.kinds, num_samples=num_samples)
+            self._launch("gv_pack_masks", -(-num_samples // self.sizes.rows), self.sizes.update_memory.shared_bytes)
+
+    def arranged(self, shuffled: Tensor) -> Tensor:
+        """See ``UpdateKernels.arranged()``."""
+        if self.kinds is None or not self.policy.group.effects:
+            return shuffled
+        kinds = torch.where(shuffled < 0, len(self.sizes.chunks) + 1, self.kinds[shuffled.clamp(min=0).long()])
+        return shuffled.gather(-1, kinds.argsort(dim=-1, stable=True))
 
     def gradient(self, samples: Tensor, minibatch: int = 0) -> None:
         """See ``UpdateKernels.gradient()``."""

@@ -45,8 +45,8 @@ multiplied; rows of a stage; and most sums, 128 for each of 256 lanes."""
 MOST_HEAD_ROWS = 64
 """Most outputs of an actor with many heads whose gradient a team sums: as many as leave memory for the stages."""
 
-HEAD_ROW_FLOATS = 12
-"""Floats of a row of many heads in the memory of a block: counters of its draw, places of its action and mask."""
+HEAD_ROW_FLOATS = 14
+"""Floats of a row of many heads in the memory of a block: places of its action and mask, its mask, counters of its draw."""
 
 LARGEST_HALF = float(np.finfo(np.float16).max)
 """Largest number of 16 bits."""
@@ -184,6 +184,11 @@ class Sizes:
     def packed_halves(self) -> int:
         """Numbers of 16 bits of the last layer of an actor with many heads, as kernels copy it chunk by chunk."""
         return len(self.chunks) * self.chunk_halves
+
+    @property
+    def mask_words(self) -> int:
+        """Words of 32 bits of a row's mask for an actor with many heads; 0 without masks."""
+        return len(self.chunks) * self.head_columns // 32 if max(self.mask_first, default=-1) >= 0 else 0
 
     @property
     def widths(self) -> list[int]:
@@ -462,6 +467,7 @@ def _chunk_macros(sizes: Sizes, choices: Sequence[int], mask_first: Sequence[int
     ends = [*(chunk.start for chunk in sizes.chunks), sizes.entries]
     masks = [at + i if at >= 0 else -1 for at, size in zip(mask_first, choices, strict=True) for i in range(size)]
     return {
+        "MOST_CHOICES": max(choices), "EQUAL_CHOICES": choices[0] if len(set(choices)) == 1 else 0,
         "HEAD_COLUMNS": sizes.head_columns, "HEAD_ROW_FLOATS": HEAD_ROW_FLOATS, "CHUNK_ENTRIES": ends,
         "CHUNK_OUTPUTS": [first[entry] for entry in ends], "HEAD_COLUMNS_AT": columns_at, "MASK_COLUMNS": masks,
     }  # fmt: skip
