@@ -4,7 +4,8 @@
 //   gv_evaluate  log-probabilities of given actions
 //   gv_values    values of the critic
 //   gv_first     units of the first layer of a split network, from which the others continue; gv_wide_first those of a wide one,
-//                with weights that gv_pack_weights has packed, and gv_wide_worlds the sums of the shared part of worlds
+//                with weights that gv_pack_first has packed, and gv_wide_worlds the sums of the shared part of worlds
+//   gv_pack_heads  weights of the last layer of an actor with many heads, as gv_act and gv_evaluate read them
 //   gv_gru_act   as gv_act, for a policy with a GRU; also takes and gives its states
 //
 // A team loads one network and computes its tiles of rows. After that its groups do not wait for each other, but for those that
@@ -33,6 +34,7 @@ GV_FN const gv_u8* gv_mask_of(const GvArgs& a, gv_i32 row) {
     return nullptr;
 }
 
+#if GV_CHUNKS == 0
 // Draws an entry of a row, and stores the action.
 GV_FN void gv_act_entry(const GvArgs& a, gv_i32 row, gv_i32 entry, float* outputs, GvNoise noise) {
     const GvAction action = gv_choose(a.box, entry, outputs, gv_mask_of(a, row), noise, a.likeliest != 0);
@@ -65,6 +67,7 @@ GV_FN void gv_choose_for_rows(GvOwnNoise& noise, const GvArgs& a, const GvGroup&
     gv_group_barrier(group);
     GV_GROUP_FOR(i, own.rows) gv_log_prob_of(a, own.first + i) = gv_sum_of_terms(own.outputs + i * GV_OUTPUT_STRIDE);
 }
+#endif
 
 #if GV_GRU_COLUMNS > 0
 #include "learner/gru_tile.h"
@@ -191,6 +194,9 @@ GV_FN void gv_each_tile(const GvArgs& a, const GvLanes& team, gv_i32 number, Wan
 GV_FN bool gv_always(const GvGroup&, const GvOwn&) { return true; }
 GV_FN void gv_nothing(const GvGroup&, const GvOwn&) {}
 
+#if GV_CHUNKS > 0
+#include "learner/act_heads.h"
+#else
 #ifdef GV_CHOICES
 GV_FN float gv_evaluated(const GvArgs& a, gv_i32 row, float* outputs, const GvAction (&action)[GV_ENTRIES]) {
     float entropy[GV_ENTRIES];
@@ -225,6 +231,8 @@ GV_FN void gv_evaluate_tiles(const GvArgs& a, const GvLanes& team, gv_i32 number
     });
 }
 
+#endif
+
 // True if a value of the group's rows is wanted: all are, or those whose byte in `mask` is 1. Other values are then undefined.
 GV_FN bool gv_wanted(const GvArgs& a, const GvGroup& group, const GvOwn& own) {
     if (a.mask.at == nullptr) return true;
@@ -245,8 +253,8 @@ GV_PLAIN_KERNEL(gv_evaluate, gv_evaluate_tiles)
 GV_PLAIN_KERNEL(gv_values, gv_value_tiles)
 
 #if GV_WIDE
-GV_FN void gv_pack_weights_of(const GvArgs& a, const GvLanes& team, gv_i32 column) {
-    gv_pack_column(team, a.layers[0], column, a.packed_weights + column * GV_PACKED_COLUMNS, a.packed_biases + column);
+GV_FN void gv_pack_first_of(const GvArgs& a, const GvLanes& team, gv_i32 column) {
+    gv_pack_column(team, a.layers[0], column, a.first_weights + column * GV_PACKED_COLUMNS, a.first_biases + column);
 }
 
 // Sums of a part of the columns of a tile: `row` is the group's first of `rows` rows, whose features are in `obs`.
@@ -257,8 +265,8 @@ GV_FN void gv_first_sums(GvFirstSums& sums, const GvArgs& a, const GvLanes& team
     GvOwnSamples samples;
     gv_each_value(samples, group, [&](gv_i32 i, gv_i32& sample) { sample = row + i < rows ? row + i : -1; });
     source.rows = gv_rows_of(samples, group, obs, rows_per_step);
-    gv_begin_sums<PART>(sums, group, a.packed_biases, a.world_sums, row, rows, a.agents, first);
-    gv_add_features<PART>(sums, team, group, source, a.packed_weights, first);
+    gv_begin_sums<PART>(sums, group, a.first_biases, a.world_sums, row, rows, a.agents, first);
+    gv_add_features<PART>(sums, team, group, source, a.first_weights, first);
 }
 
 GV_FN void gv_wide_first_tiles(const GvArgs& a, const GvLanes& team, gv_i32 number) {
@@ -293,7 +301,7 @@ GV_FN void gv_wide_worlds_tiles(const GvArgs& a, const GvLanes& team, gv_i32 num
 }
 GV_PLAIN_KERNEL(gv_wide_worlds, gv_wide_worlds_tiles)
 #endif
-GV_PLAIN_KERNEL(gv_pack_weights, gv_pack_weights_of)
+GV_PLAIN_KERNEL(gv_pack_first, gv_pack_first_of)
 GV_PLAIN_KERNEL(gv_wide_first, gv_wide_first_tiles)
 #elif GV_SPLIT
 // One output, because the biases of the outputs are not needed and a critic has no more.

@@ -7,10 +7,11 @@
 //
 // The first layer of a wide network (wide.h) does not fit in the memory of a team. Other kernels compute it, for both networks at a
 // time: gv_wide_units and gv_wide_sums, from features that gv_pack_rows has packed before the epochs and from weights that
-// gv_pack_weights packs before each minibatch. gv_pack_worlds, gv_world_units and gv_world_sums do the same for a shared part, whose
+// gv_pack_first packs before each minibatch. gv_pack_worlds, gv_world_units and gv_world_sums do the same for a shared part, whose
 // derivatives gv_world_deltas takes from those of the agents.
 //
-// and gv_reduce and gv_adam follow as in gradient.cu. Sums of the gradient of a large layer do not fit in the registers of a team.
+// and gv_reduce and gv_adam follow as in gradient.cu. gv_pack_heads comes before them for an actor with many heads (many_heads.h).
+// Sums of the gradient of a large layer do not fit in the registers of a team.
 // Therefore units and derivatives of all rows go through global memory, as numbers of 16 bits, and a team of gv_weight_sums sums a
 // part of a layer's gradient over a slice of the rows.
 #include "learner/backward.h"
@@ -19,6 +20,9 @@
 #include "learner/slice.h"
 #include "learner/wide.h"
 #include "learner/adam.h"
+#if GV_CHUNKS > 0
+#include "learner/heads_gradient.h"
+#endif
 
 // ---- arrays between the kernels --------------------------------------------------------------------------------
 
@@ -26,7 +30,7 @@
 // hidden layer, with slopes at the place of derivatives until these replace them; derivatives of the outputs. Wide networks have no
 // features here; units and derivatives of the first layer of both lie side by side.
 GV_TABLE(gv_array_at, GV_ARRAYS_AT)  // of the units of a layer
-#define GV_OUTPUT_ROWS GvNetwork<GV_OUTPUTS>::ROWS
+GV_TABLE(gv_last_width, GV_LAST_WIDTHS)       // derivatives by the outputs, of a network
 
 GV_FN constexpr gv_i32 gv_array_width(gv_i32 layer) { return GV_WIDE && layer == 1 ? GV_JOINT : gv_width(layer); }
 
@@ -50,8 +54,9 @@ template <gv_i32 LAYER>
 GV_FN auto gv_deltas_of(const GvArgs& a, gv_i32 network) {
     return gv_array_of<LAYER>(a, network, true);
 }
-GV_FN GvStripes<GV_OUTPUT_ROWS> gv_last_deltas_of(const GvArgs& a, gv_i32 network) {
-    return {gv_array(a, network, gv_array_at(GV_LAST))};
+template <class Head>
+GV_FN GvStripes<gv_last_width(Head::NUMBER)> gv_last_deltas_of(const GvArgs& a) {
+    return {gv_array(a, Head::NUMBER, gv_array_at(GV_LAST))};
 }
 
 // ---- memory of a team ------------------------------------------------------------------------------------------
@@ -161,7 +166,7 @@ GV_FN void gv_deltas_of_network(const GvArgs& a, const GvLanes& team, gv_i32 fir
         gv_start_rows(prefetched, a, group, Head::NUMBER == 0);
         gv_group_barrier(group);
         gv_backward_from<GV_LAYERS, LAST_ROWS>(network, group, deltas, kept);
-        gv_copy_rows<GV_OWN, LAST_ROWS>(group, deltas, gv_part(gv_last_deltas_of(a, Head::NUMBER), kept.row, 0));
+        gv_copy_rows<GV_OWN, LAST_ROWS>(group, deltas, gv_part(gv_last_deltas_of<Head>(a), kept.row, 0));
         gv_group_barrier(group);
     }
     gv_wait_copies<0>();
@@ -169,16 +174,83 @@ GV_FN void gv_deltas_of_network(const GvArgs& a, const GvLanes& team, gv_i32 fir
     gv_write_terms(head, team, team.scratch, columns + gv_weight_columns(Head::NUMBER), a.adds != 0);
 }
 
+#if GV_CHUNKS > 0
+// The same for an actor with many heads.
+GV_FN void gv_deltas_of_heads(const GvArgs& a, const GvLanes& team, gv_i32 first, gv_i32 blocks, float* columns) {
+    const GvGroup group = gv_group(team);
+    const GvNetwork<GV_OUTPUTS> network = {(GvHalf*)team.scratch, gv_floats(team)};
+    const gv_i32 row = group.number * GV_OWN, tiles = (a.rows + GV_ROWS - 1) / GV_ROWS;
+    GvPrefetched prefetched = gv_prefetched(group, gv_floats(team) + GV_PREFETCH_AT);
+    gv_load_samples(prefetched.samples, a, group, first);
+    gv_start_rows(prefetched, a, group, false);
+    GvHeads heads = gv_start_heads(team, a.packed, a.layers[0], network.weights, network.floats);
+    GvActor head = {};
+    gv_load_settings(prefetched, a, team, 0);
+    const GvTile<GV_DELTA_STRIDE> all = {network.weights + GV_DELTAS_AT};
+    const GvLossTile tile_of_group = {
+        (GvLossRow*)(network.floats + GV_HEAD_ROWS_AT + row * GV_HEAD_ROW_FLOATS), network.floats + GV_OUTPUTS_AT + row * GV_OUTPUT_STRIDE,
+        gv_part(all, row, 0), GV_MASKED && a.mask.at != nullptr ? (const gv_u32*)a.allowed : nullptr, (const gv_i32*)a.action.at,
+    };
+    gv_clear_halves(team, all.at, GV_ROWS * GV_DELTA_STRIDE);  // columns behind outputs stay finite; their weights are 0
+    gv_load_network<GV_OUTPUTS, GV_UPPER>(team, network, a.layers[0], a.norm);
+    gv_barrier(team);
+    GV_LOOP for (gv_i32 tile = first; tile < tiles; tile += blocks) {
+        GvOwnSamples present = prefetched.samples;
+        GvKept kept = {a, 0, (gv_i64)tile * GV_ROWS + row};
+        gv_each_value(present, group, [&](gv_i32 i, gv_i32& sample) { tile_of_group.rows[i] = gv_loss_row(a, sample); });
+        GvTopUnits top;
+        {
+            GvRows<GV_OWN, gv_width(1)> units;
+            gv_load(units, group, gv_part(gv_units_of<1>(a, 0), kept.row, 0));
+            gv_top_units<2>(network, group, units, kept, top);
+        }
+        GvRowSums log_prob;
+        gv_log_probs_of_rows(log_prob, team, group, heads, top, tile_of_group);
+        gv_each_value(log_prob, group, [&](gv_i32 i, float& sum) {
+            if (tile_of_group.rows[i].counts == 0) return;
+            GvRow numbers = gv_take_row(prefetched, i, 0);
+            numbers.advantage = (numbers.advantage - prefetched.settings->mean) * prefetched.settings->factor;
+            tile_of_group.rows[i].push = gv_surrogate(numbers, sum, *prefetched.settings, head.terms);
+        });
+        gv_load_samples(prefetched.samples, a, group, tile + blocks);
+        gv_start_rows(prefetched, a, group, false);
+        GvSums<GV_OWN, GV_TOP_WIDTH> sums;
+        gv_clear(sums);
+        gv_each_chunk(team, heads, [&](const GvChunk& chunk) {
+            const auto deltas = gv_part(gv_last_deltas_of<GvActor>(a), kept.row, chunk.number * GV_HEAD_COLUMNS);
+            if (!gv_outputs_of_chunk(group, chunk, top, tile_of_group)) {
+                gv_clear_rows<GV_OWN, GV_HEAD_COLUMNS>(group, deltas);
+                return;
+            }
+            gv_slopes_of_chunk(group, chunk, tile_of_group, *prefetched.settings);
+            GvRowSums entropy = {};
+            gv_add_terms_of_heads(entropy, group, chunk, tile_of_group.outputs);
+            gv_each_value(entropy, group, [&](gv_i32 i, float& sum) {
+                head.terms.entropy += tile_of_group.rows[i].counts != 0 ? sum : 0.0f;
+            });
+            gv_add_product<GV_HEAD_COLUMNS>(sums, group, tile_of_group.deltas, chunk.high);
+            gv_copy_rows<GV_OWN, GV_HEAD_COLUMNS>(group, tile_of_group.deltas, deltas);
+        });
+        gv_backward_from_top(network, group, sums, kept);
+        gv_group_barrier(group);
+    }
+    gv_wait_copies<0>();
+    gv_barrier(team);
+    gv_write_terms(head, team, team.scratch, columns + gv_weight_columns(0), a.adds != 0);
+}
+#endif
+
 // ---- sums of the gradient --------------------------------------------------------------------------------------
 
-// Sums of M units of a layer, from unit `first` on, over the stages of a slice. Rows that fill up the last tile have derivatives of 0.
-template <gv_i32 M, gv_i32 N, class Deltas, class Units>
+// Sums of M columns of derivatives, from column `first` on, over the stages of a slice. Rows that fill up the last tile have
+// derivatives of 0. The layer has `count` units, and unit_of(column) is the one of a column, or -1.
+template <gv_i32 M, gv_i32 N, class Deltas, class Units, class UnitOf>
 GV_FN void gv_sum_units(const GvArgs& a, const GvLanes& team, gv_i32 slice, Deltas deltas, Units units, float* columns, gv_i32 first,
-                        gv_i32 count, gv_i32 from, float unscale) {
+                        gv_i32 count, gv_i32 from, float unscale, UnitOf unit_of) {
     const gv_i32 stages = (a.rows + GV_ROWS - 1) / GV_ROWS * (GV_ROWS / GV_STAGE_ROWS);
     GvSpread<M, N> sums;
     gv_sum_slice(sums, team, slice, a.slices, stages, deltas, first, units);
-    gv_write_sums(sums, gv_group(team), columns, first, count, from, unscale, a.adds != 0);
+    gv_write_sums(sums, gv_group(team), columns, first, count, from, unscale, a.adds != 0, unit_of);
 }
 
 template <gv_i32 LAYER>
@@ -187,20 +259,29 @@ GV_FN auto gv_below_of(const GvArgs& a, gv_i32 network) {
     else return gv_units_of<LAYER - 1>(a, network);
 }
 
+// Output of a column of the derivatives by the outputs of a network.
+template <gv_i32 NETWORK>
+GV_FN gv_i32 gv_output_of_column(gv_i32 column) {
+#if GV_CHUNKS > 0
+    if (NETWORK == 0) return gv_output_of(column);
+#endif
+    return column;
+}
+
 // Part number `part` of a network's gradient: parts of its hidden layers from the first on, then those of the last layer.
 template <class Head, gv_i32 LAYER>
 GV_FN void gv_sum_gradient_tile(const GvArgs& a, const GvLanes& team, gv_i32 slice, gv_i32 part, float* columns) {
     constexpr gv_i32 NETWORK = Head::NUMBER, FROM = gv_width(LAYER - 1);
-    constexpr gv_i32 UNITS = LAYER == GV_LAST ? GvNetwork<Head::OUTPUTS>::ROWS : gv_width(LAYER);
+    constexpr gv_i32 UNITS = LAYER == GV_LAST ? gv_last_width(NETWORK) : gv_width(LAYER);
     constexpr gv_i32 TILES = gv_gradient_tiles(NETWORK, LAYER), M = UNITS / TILES;
     float* own = columns + gv_weight_column(LAYER);
     const float unscale = 1.0f / a.scales[NETWORK];
     if constexpr (LAYER == GV_LAST) {
-        gv_sum_units<M, FROM>(a, team, slice, gv_last_deltas_of(a, NETWORK), gv_below_of<LAYER>(a, NETWORK), own, part * M,
-                              Head::OUTPUTS, gv_units(LAYER - 1), unscale);
+        gv_sum_units<M, FROM>(a, team, slice, gv_last_deltas_of<Head>(a), gv_below_of<LAYER>(a, NETWORK), own, part * M,
+                              Head::OUTPUTS, gv_units(LAYER - 1), unscale, gv_output_of_column<NETWORK>);
     } else if (part < TILES) {
         gv_sum_units<M, FROM>(a, team, slice, gv_deltas_of<LAYER>(a, NETWORK), gv_below_of<LAYER>(a, NETWORK), own, part * M,
-                              gv_units(LAYER), gv_units(LAYER - 1), unscale / GV_SCALE);
+                              gv_units(LAYER), gv_units(LAYER - 1), unscale / GV_SCALE, gv_same_unit);
     } else {
         gv_sum_gradient_tile<Head, LAYER + 1>(a, team, slice, part - TILES, columns);
     }
@@ -220,10 +301,10 @@ GV_FN gv_i32 gv_unit_of(gv_i32 column) { return column < 2 * gv_width(1) ? colum
 GV_FN void gv_pack_rows_of(const GvArgs& a, const GvLanes& team, gv_i32 tile) {
     gv_pack_features<GV_AGENT_PART>(team, a.obs, a.norm, a.all_rows, a.samples_per_step, tile * GV_PACK_ROWS, a.packed_rows);
 }
-GV_FN void gv_pack_weights_of(const GvArgs& a, const GvLanes& team, gv_i32 column) {
+GV_FN void gv_pack_first_of(const GvArgs& a, const GvLanes& team, gv_i32 column) {
     const gv_i32 unit = gv_unit_of(column);
     const GvLayer& layer = column < gv_width(1) ? a.layers[0][0] : a.layers[1][0];
-    gv_pack_column(team, layer, unit, a.packed_weights + column * GV_PACKED_COLUMNS, a.packed_biases + column);
+    gv_pack_column(team, layer, unit, a.first_weights + column * GV_PACKED_COLUMNS, a.first_biases + column);
 }
 
 // Calls f(tile, first column) for the parts of the columns of the tiles of `rows` rows, in turn.
@@ -243,8 +324,8 @@ GV_FN void gv_wide_units_block(const GvArgs& a, const GvLanes& team, gv_i32 bloc
         GvPackedRows<GV_AGENT_PART> rows = {a.packed_rows, {}};
         gv_load_samples(rows.samples, a, group, tile);
         GvFirstSums sums;
-        gv_begin_sums<GV_AGENT_PART>(sums, group, a.packed_biases, a.world_sums, row, a.rows, a.agents, first);
-        gv_add_features<GV_AGENT_PART>(sums, team, group, rows, a.packed_weights, first);
+        gv_begin_sums<GV_AGENT_PART>(sums, group, a.first_biases, a.world_sums, row, a.rows, a.agents, first);
+        gv_add_features<GV_AGENT_PART>(sums, team, group, rows, a.first_weights, first);
         GvRows<GV_OWN, GV_COLUMN_PART> units, slopes;
         gv_each_pair(sums, group, [&](const GvPlace& place, float& x, float& y) {
             const GvUnit one = gv_activated<1>(x), two = gv_activated<1>(y);
@@ -310,8 +391,8 @@ GV_FN void gv_world_units_block(const GvArgs& a, const GvLanes& team, gv_i32 blo
         GvPackedRows<GV_SHARED_PART> rows = {a.packed_worlds, {}};
         gv_each_value(rows.samples, group, [&](gv_i32 i, gv_i32& sample) { sample = gv_world_of(a, row + i); });
         GvFirstSums sums;
-        gv_begin_sums<GV_SHARED_PART>(sums, group, a.packed_biases, nullptr, row, worlds, 1, first);
-        gv_add_features<GV_SHARED_PART>(sums, team, group, rows, a.packed_weights, first);
+        gv_begin_sums<GV_SHARED_PART>(sums, group, a.first_biases, nullptr, row, worlds, 1, first);
+        gv_add_features<GV_SHARED_PART>(sums, team, group, rows, a.first_weights, first);
         gv_store_world_sums(sums, group, a.world_sums, row, worlds, first);
     });
 }
@@ -347,7 +428,11 @@ GV_FN void gv_first_block(const GvArgs& a, const GvLanes& team, gv_i32 block) {
 #endif
 GV_FN void gv_deltas_block(const GvArgs& a, const GvLanes& team, gv_i32 block) {
     const gv_i32 of_critic = block - a.actor_blocks;
+#if GV_CHUNKS > 0
+    if (of_critic < 0) gv_deltas_of_heads(a, team, block, a.actor_blocks, gv_actor_columns(a, block));
+#else
     if (of_critic < 0) gv_deltas_of_network<GvActor>(a, team, block, a.actor_blocks, gv_actor_columns(a, block));
+#endif
     else gv_deltas_of_network<GvCritic>(a, team, of_critic, a.critic_blocks, gv_critic_columns(a, of_critic));
 }
 // Teams: for each part of the actor its slices, then those of the critic. A slice has a row of the partial sums.
@@ -358,9 +443,21 @@ GV_FN void gv_sums_block(const GvArgs& a, const GvLanes& team, gv_i32 block) {
     else gv_sum_gradient_tile<GvCritic, LOWEST>(a, team, slice, of_critic, gv_critic_columns(a, slice));
 }
 
+#if GV_CHUNKS > 0
+GV_FN void gv_pack_block(const GvArgs& a, const GvLanes& team, gv_i32 block) {
+    gv_pack_weights(team, block, a.teams, a.layers[0], a.packed);
+}
+GV_FN void gv_pack_masks_block(const GvArgs& a, const GvLanes& team, gv_i32 block) {
+    gv_pack_masks_of_rows(a, team, block, a.num_samples, a.kinds);
+}
+GV_PLAIN_KERNEL(gv_pack_heads, gv_pack_block)
+#if GV_MASKED
+GV_PLAIN_KERNEL(gv_pack_masks, gv_pack_masks_block)
+#endif
+#endif
 #if GV_WIDE
 GV_PLAIN_KERNEL(gv_pack_rows, gv_pack_rows_of)
-GV_PLAIN_KERNEL(gv_pack_weights, gv_pack_weights_of)
+GV_PLAIN_KERNEL(gv_pack_first, gv_pack_first_of)
 GV_PLAIN_KERNEL(gv_wide_units, gv_wide_units_block)
 GV_PLAIN_KERNEL(gv_wide_sums, gv_wide_sums_block)
 #if GV_SHARED

@@ -130,6 +130,14 @@ GV_FN void gv_add_product_of(GvSums<ROWS, N>& sums, const GvGroup&, const Left& 
     }
 }
 
+template <gv_i32 K, gv_i32 ROWS, gv_i32 N, gv_i32 STRIDE>
+GV_FN void gv_add_exact_product(GvSums<ROWS, N>& sums, const GvGroup& group, const GvRows<ROWS, K>& high, const GvRows<ROWS, K>& low,
+                                GvTile<STRIDE> b, GvTile<STRIDE> rest) {
+    gv_add_product_of<K, true>(sums, group, low, b);
+    gv_add_product_of<K, true>(sums, group, high, rest);
+    gv_add_product_of<K, true>(sums, group, high, b);
+}
+
 template <gv_i32 M, gv_i32 N>
 struct GvSpread {
     float v[M][N], total[M];

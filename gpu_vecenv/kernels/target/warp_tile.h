@@ -169,6 +169,33 @@ GV_FN void gv_add_product_of(GvSums<ROWS, N>& sums, const GvGroup& group, const 
     }
 }
 
+// sums += (high + low) (b + rest)^T without the product of the low parts: `high` and `low` are GvRows of K columns, b and rest tiles
+// (N, K). Each fragment of b is loaded once for two products.
+template <gv_i32 K, gv_i32 ROWS, gv_i32 N, gv_i32 STRIDE>
+GV_FN void gv_add_exact_product(GvSums<ROWS, N>& sums, const GvGroup& group, const GvRows<ROWS, K>& high, const GvRows<ROWS, K>& low,
+                                GvTile<STRIDE> b, GvTile<STRIDE> rest) {
+    static_assert(N % 16 == 0, "fragments of b come in pairs");
+    const gv_i32 place = (group.lane & 7) * STRIDE + (group.lane >> 3 & 1) * 8 + (group.lane >> 4) * 8 * STRIDE;
+    GV_UNROLL for (gv_i32 step = 0; step < K / 16; ++step) {
+        gv_u32 one[ROWS / 16][4], two[ROWS / 16][4];
+        GV_UNROLL for (gv_i32 m = 0; m < ROWS / 16; ++m) {
+            gv_left(high, group, m, step, one[m]);
+            gv_left(low, group, m, step, two[m]);
+        }
+        GV_UNROLL for (gv_i32 j = 0; j < N / 8; j += 2) {
+            gv_u32 right[4], of_rest[4];
+            gv_load_matrices(group, b.at + place + 8 * j * STRIDE + 16 * step, right);
+            gv_load_matrices(group, rest.at + place + 8 * j * STRIDE + 16 * step, of_rest);
+            GV_UNROLL for (gv_i32 m = 0; m < ROWS / 16; ++m)
+                GV_UNROLL for (gv_i32 product = 0; product < 3; ++product)
+                    GV_UNROLL for (gv_i32 i = 0; i < 2; ++i) {  // neighbours, which do not wait for each other
+                        const gv_u32* word = product == 1 ? of_rest : right;
+                        gv_multiply_matrices(group, sums.v[m][j + i], product == 0 ? two[m] : one[m], word[2 * i], word[2 * i + 1]);
+                    }
+        }
+    }
+}
+
 // ---- sums over the rows of a tile ------------------------------------------------------------------------------
 
 // Groups that share M x N sums: ABOVE groups below each other, each with ROWS x COLUMNS fragments.

@@ -75,9 +75,12 @@ class FusedActor:
             self.most_teams = self.multiprocessors * sizes.act_memory.resident
         if sizes.wide:
             columns = sizes.stream(1).columns
-            self.packed_weights = empty_halves(columns, sum(sizes.part_columns), device=device)
-            self.packed_biases = torch.empty(columns, dtype=torch.float32, device=device)
-        self._units: list[Tensor] = []  # the last one is used; earlier ones stay, because a recorded graph may use them
+            self.first_weights = empty_halves(columns, sum(sizes.part_columns), device=device)
+            self.first_biases = torch.empty(columns, dtype=torch.float32, device=device)
+        self.packed = empty_halves(sizes.packed_halves, device=device)
+        # The last one of each is used; earlier ones stay, because a recorded graph may use them.
+        self._units: list[Tensor] = []
+        self._allowed: list[Tensor] = []
         self._world_sums: list[Tensor] = []
         self._prepared: weakref.WeakKeyDictionary[Draw, dict[bool, Any]] = weakref.WeakKeyDictionary()
 
@@ -108,6 +111,12 @@ class FusedActor:
         """Return the normalisation of the shared part of observations, as members of an argument struct."""
         (offset, scale, shift), limit = cast("tuple[list[Tensor], float]", self._of_shared)
         return {"offset": offset, "scale": scale, "shift": shift, "limit": limit}
+
+    def room_for_masks(self, rows: int) -> Tensor:
+        """Return memory for the masks of many heads as bits, which all calls share."""
+        if not self._allowed or len(self._allowed[-1]) < rows:
+            self._allowed.append(torch.empty(rows, self.sizes.mask_words, dtype=torch.int32, device=self.device))
+        return self._allowed[-1]
 
     def prepared(self, draw: Draw, deterministic: bool, kind: type[PreparedCall]) -> PreparedCall:
         """Return the launch that acts by some counters."""
@@ -231,7 +240,7 @@ def row_axes(obs: Observation) -> tuple[int, ...]:
 
 
 class _Call(Call):
-    """One launch, or two of a split network."""
+    """One launch, or several of a split network."""
 
     def __init__(self, fused: FusedActor, name: str, network: int, rows: tuple[int, ...]) -> None:
         """Prepare a kernel over rows of the axes (B,) or (S, B), for the actor, network 0, or the critic, network 1."""
@@ -243,10 +252,14 @@ class _Call(Call):
         self._teams, self._shared_bytes = min(-(-self.count // sizes.rows), fused.most_teams), sizes.act_memory.shared_bytes
         self._names: tuple[str, ...] = (name,)
         if sizes.split:
-            self._names = ("gv_wide_first" if sizes.wide else "gv_first", name)
-            self.set(units=fused.room_for_units(self.count))
+            packs = ("gv_pack_heads", *(("gv_pack_masks",) if sizes.mask_words else ()))
+            first = "gv_wide_first" if sizes.wide else "gv_first"
+            self._names = (first, *(packs if sizes.head_columns and network == 0 else ()), name)
+            self.set(units=fused.room_for_units(self.count), packed=fused.packed)
+            if "gv_pack_masks" in self._names:
+                self.set(allowed=fused.room_for_masks(self.count))
         if sizes.wide:
-            self.set(packed_weights=fused.packed_weights, packed_biases=fused.packed_biases)
+            self.set(first_weights=fused.first_weights, first_biases=fused.first_biases)
         if sizes.shared:  # rows have the axes (worlds, agents)
             self._names = ("gv_wide_worlds", *self._names)
             self.set(agents=rows[-1], world_sums=fused.room_for_worlds(rows[0]), shared_norm=fused.shared_norm())
@@ -291,9 +304,11 @@ class _Call(Call):
             self.fused.point(self.args, addresses)
         if self.fused.sizes.wide:
             columns = self.fused.sizes.stream(1).columns
-            self.launch("gv_pack_weights", columns, self.count, SMALL_BYTES)
+            self.launch("gv_pack_first", columns, self.count, SMALL_BYTES)
         for name in self._names:
-            self.launch(name, self._teams, self.count, self._shared_bytes)
+            teams = -(-self.count // self.fused.sizes.rows) if name == "gv_pack_masks" else self._teams
+            if name != "gv_pack_masks" or self.args.mask.at:
+                self.launch(name, teams, self.count, self._shared_bytes)
 
     def write(self, result: Tensor) -> None:
         """Queue the kernel, which writes a number for each row, float32, without gaps."""

@@ -28,6 +28,9 @@ MAX_HIDDEN, MAX_OUTPUTS, MAX_ENTRIES = 256, 128, 16
 MAX_WHOLE = 128
 """Units of a hidden layer of a network that is not split."""
 
+MAX_LAST, HEAD_COLUMNS = 128, (64, MAX_OUTPUTS)
+"""Units of the last hidden layer below many heads, and outputs of a chunk of heads: the least number with room for each entry."""
+
 MEMORY_UNITS = (32, 128)
 """Least and most units of a memory."""
 
@@ -58,11 +61,25 @@ def fused_sizes(policy: Policy, device: torch.device) -> Sizes | str:
     if len(sizes.hidden) > MAX_LAYERS - 1 or not isinstance(sizes, RecurrentSizes) and max(sizes.hidden) > MAX_HIDDEN:
         return f"its hidden sizes are {list(sizes.hidden)}, not one to three of at most {MAX_HIDDEN}"
     if sizes.outputs > MAX_OUTPUTS or sizes.entries > MAX_ENTRIES:
-        have = f"{sizes.entries} entries and {sizes.outputs} outputs"
-        return f"its actions have {have}, not at most {MAX_ENTRIES} and {MAX_OUTPUTS}"
+        sizes = _with_chunks(sizes)
+    if isinstance(sizes, str):
+        return sizes
     if isinstance(sizes, RecurrentSizes) and sizes.may_lack_choice:
         return "its memory is shared, and masks can leave its actor without a choice"
     return _fitted(sizes, device)
+
+
+def _with_chunks(sizes: Sizes) -> Sizes | str:
+    """Return the sizes of an actor with many heads, whose last layer is computed in chunks, or the reason why it does not fit."""
+    if isinstance(sizes, RecurrentSizes) or sizes.choices is None:
+        have = f"{sizes.entries} entries and {sizes.outputs} outputs"
+        return f"its actions have {have}, not at most {MAX_ENTRIES} and {MAX_OUTPUTS}"
+    if max(sizes.choices) > MAX_OUTPUTS:
+        return f"an entry of its actions has {max(sizes.choices)} choices, not at most {MAX_OUTPUTS}"
+    if len(sizes.hidden) < 2 or sizes.hidden[-1] > MAX_LAST:
+        expected = f"two or three with a last one of at most {MAX_LAST}, as its {sizes.outputs} outputs need"
+        return f"its hidden sizes are {list(sizes.hidden)}, not {expected}"
+    return replace(sizes, head_columns=next(columns for columns in HEAD_COLUMNS if columns >= max(sizes.choices)))
 
 
 def host_sizes(policy: Policy) -> Sizes | str:
@@ -158,16 +175,22 @@ def _fitted(sizes: Sizes, device: torch.device) -> Sizes | str:
         most = properties.shared_memory_per_block_optin - OTHER_BYTES
     choices: list[Sizes] = [sizes] if isinstance(sizes, RecurrentSizes) else []
     if not choices and not sizes.shared:
-        choices = [replace(sizes, rows=rows) for rows in (128, 64)] if max(sizes.hidden) <= MAX_WHOLE else []
-        choices += [replace(sizes, split=True)] if len(sizes.hidden) > 1 else []
+        whole = max(sizes.hidden) <= MAX_WHOLE and not sizes.head_columns
+        choices = [replace(sizes, rows=rows) for rows in (128, 64)] if whole else []
+        choices += [replace(sizes, split=True, rows=rows) for rows in _split_rows(sizes)] if len(sizes.hidden) > 1 else []
     if not isinstance(sizes, RecurrentSizes):
-        choices.append(replace(sizes, split=True, wide=True))
+        choices += [replace(sizes, split=True, wide=True, rows=rows) for rows in _split_rows(sizes)]
     needed = 0
     for choice in choices:
         needed = choice.update_memory.shared_bytes
         if needed <= most:
             return choice
     return f"its layers need {needed:,} bytes of shared memory, and a block has {most:,} for them"
+
+
+def _split_rows(sizes: Sizes) -> tuple[int, ...]:
+    """Return the rows of a tile of a split network to choose from."""
+    return (128, 64) if sizes.head_columns else (128,)
 
 
 def require_host(policy: Policy, device: torch.device) -> Sizes:

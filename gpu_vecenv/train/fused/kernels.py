@@ -136,6 +136,13 @@ class UpdateKernels:
                 place.step = moments["step"].data_ptr()
                 first += tensor.numel()
 
+    def pack_masks(self, num_samples: int) -> None:
+        """Write the masks of all samples in the form that the gradient reads, if it reads another one."""
+
+    def arranged(self, shuffled: Tensor) -> Tensor:
+        """Return minibatches, int32 (E, M, b), with samples in the order in which their gradient takes least time."""
+        return shuffled
+
     def _layers(self) -> tuple[list[tuple[Tensor, Tensor]], list[tuple[Tensor, Tensor]]]:
         """Return weight and bias of the layers of actor and critic, in the order of the columns of their sums."""
         network = cast(FeedForward, self.policy.network)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from gpu_vecenv.train.algorithms.masked_adam import MaskedAdam
@@ -22,9 +23,15 @@ class SplitKernels(UpdateKernels):
     """Kernels for one policy and one size of minibatches.
 
     Attributes:
+        agents: rows of a sample.
         room: rows of the arrays between kernels.
         stash: these arrays: features, then those of the actor and of the critic.
+        allowed: int32 (samples, words), masks of all samples for an actor with many heads as bits; None without masks.
+        kinds: int32 (samples,), first chunk of heads with an allowed choice; None without masks.
+        packed: weights of the last layer of an actor with many heads, high and low parts of 16 bits.
     """
+
+    agents: int = 1
 
     def __init__(
         self, policy: ActorCritic, sizes: Sizes, config: PPOConfig, adam: MaskedAdam, num_rows: int, alone: bool = True,
@@ -35,7 +42,10 @@ class SplitKernels(UpdateKernels):
         self.room = min(-(-num_rows // sizes.rows) * sizes.rows, self.most_room())
         self.stash = empty_halves(sizes.stash_columns * self.room, device=self.device)
         self._tiles = sizes.num_gradient_tiles
-        self.call.set(room=self.room, slices=self.slices(self._tiles), stash=self.stash)
+        self.allowed: Tensor | None = None
+        self.kinds: Tensor | None = None
+        self.packed = empty_halves(sizes.packed_halves, device=self.device)
+        self.call.set(room=self.room, slices=self.slices(self._tiles), stash=self.stash, packed=self.packed)
 
     def slices(self, tiles: int) -> int:
         """Return the slices of rows, so that tiles of the gradient fill the GPU; each slice has sums of its own."""
@@ -44,12 +54,36 @@ class SplitKernels(UpdateKernels):
             slices = multiprocessors(self.device) * self.sizes.update_memory.resident // tiles
         return max(1, min(slices, int(self.args.actor_blocks)))
 
+    def _blocks(self) -> int:
+        """Return the blocks of one network. An actor with many heads gets all of the GPU, because its critic has little work."""
+        tiles = -(-self._rows // self.sizes.tile_rows)
+        return min(tiles, (2 if self.sizes.head_columns else 1) * super()._blocks())
+
+    def pack_masks(self, num_samples: int) -> None:
+        """See ``UpdateKernels.pack_masks()``."""
+        if self.args.mask.at and self.sizes.mask_words:
+            if self.allowed is None:
+                self.allowed = torch.empty(num_samples, self.sizes.mask_words, dtype=torch.int32, device=self.device)
+                self.kinds = torch.empty(num_samples, dtype=torch.int32, device=self.device)
+            self.call.set(allowed=self.allowed, kinds=self.kinds, num_samples=num_samples)
+            self._launch("gv_pack_masks", -(-num_samples // self.sizes.rows), self.sizes.update_memory.shared_bytes)
+
+    def arranged(self, shuffled: Tensor) -> Tensor:
+        """See ``UpdateKernels.arranged()``."""
+        if self.kinds is None or not self.policy.group.effects:
+            return shuffled
+        of_samples = self.kinds.view(-1, self.agents)[:, 0]  # the agents of a world have masks of one kind
+        kinds = torch.where(shuffled < 0, len(self.sizes.chunks) + 1, of_samples[shuffled.clamp(min=0).long()])
+        return shuffled.gather(-1, kinds.argsort(dim=-1, stable=True))
+
     def gradient(self, samples: Tensor, minibatch: int = 0) -> None:
         """See ``UpdateKernels.gradient()``."""
         self.call.set(samples=samples)
         args, shared_bytes = self.args, self.sizes.update_memory.shared_bytes
         blocks, sums = args.actor_blocks + args.critic_blocks, self._tiles * args.slices
         rows = args.rows
+        if self.sizes.head_columns:
+            self._launch("gv_pack_heads", blocks, shared_bytes)
         self.before()
         for first in range(0, rows, self.room):
             args.samples = samples.data_ptr() + 4 * first

@@ -52,6 +52,12 @@ STREAM_STAGES, SUM_STAGES, STREAM_ROWS = 2, 4, 32
 PACK_ROWS = 16
 """Rows whose features a block packs."""
 
+MOST_HEAD_ROWS = 64
+"""Most outputs of an actor with many heads whose gradient a team sums: as many as leave memory for the stages."""
+
+HEAD_ROW_FLOATS = 14
+"""Floats of a row of many heads in the memory of a block: places of its action and mask, its mask, counters of its draw."""
+
 LARGEST_HALF = float(np.finfo(np.float16).max)
 """Largest number of 16 bits."""
 
@@ -123,6 +129,8 @@ class Network(NamedTuple):
     halves: int
     floats: int
     """Biases and normalisation."""
+    last_width: int
+    """Columns of the derivatives by the outputs between kernels."""
     gradient_tiles: list[int]
     """Tiles of the gradient of each layer of a split network, which blocks sum one at a time."""
 
@@ -152,6 +160,8 @@ class Sizes:
     """Blocks are so few that each has a multiprocessor of its own, with all its registers."""
     workers: int = 0
     """Groups that share the columns of a tile in a rollout, beside one that steps the worlds; 0: each group has its own rows."""
+    head_columns: int = 0
+    """Most outputs of a chunk of an actor with many heads, whose last layer is computed chunk by chunk; 0: all at once."""
 
     @property
     def num_networks(self) -> int:
@@ -185,6 +195,37 @@ class Sizes:
         return max(self.mask_first, default=-1) >= 0 and max(free, default=0) < 2
 
     @property
+    def chunks(self) -> list[range]:
+        """Entries of each chunk of an actor with many heads: as many as ``head_columns`` has room for."""
+        first, outputs, chunks = 0, 0, []
+        for entry, size in enumerate(self.choices or () if self.head_columns else ()):
+            if outputs + size > self.head_columns:
+                chunks.append(range(first, entry))
+                first, outputs = entry, 0
+            outputs += size
+        return [*chunks, range(first, self.entries)] if self.head_columns else []
+
+    @property
+    def tile_outputs(self) -> int:
+        """Outputs of a row that are in memory at a time."""
+        return self.head_columns or self.outputs
+
+    @property
+    def chunk_halves(self) -> int:
+        """Numbers of 16 bits of a chunk of the last layer: high and low parts of weights."""
+        return 2 * self.head_columns * self.strides[-1]
+
+    @property
+    def packed_halves(self) -> int:
+        """Numbers of 16 bits of the last layer of an actor with many heads, as kernels copy it chunk by chunk."""
+        return len(self.chunks) * self.chunk_halves
+
+    @property
+    def mask_words(self) -> int:
+        """Words of 32 bits of a row's mask for an actor with many heads; 0 without masks."""
+        return len(self.chunks) * self.head_columns // 32 if max(self.mask_first, default=-1) >= 0 else 0
+
+    @property
     def widths(self) -> list[int]:
         """Columns of the hidden layers in memory."""
         return [up_to(size, 16) for size in self.hidden]
@@ -210,19 +251,22 @@ class Sizes:
         return [0, *accumulate([0, *sizes[1:]] if self.split else sizes, initial=0)]
 
     def network(self, outputs: int) -> Network:
-        """Return a network with some outputs in the memory of a block."""
-        columns, rows = up_to(outputs, 8), up_to(outputs, 16)
+        """Return a network with some outputs in the memory of a block; an actor with many heads without its last layer."""
+        chunked = self.head_columns > 0 and outputs == self.outputs
+        columns, rows = (0, 0) if chunked else (up_to(outputs, 8), up_to(outputs, 16))
         halves = self.weights_at[-1] + (rows + columns) * self.strides[-1]  # the last layer has high parts and low parts
-        gradient_tiles, units = [0], [up_to(self.features, 16), *self.widths, rows]
+        last_width = len(self.chunks) * self.head_columns if chunked else rows
+        gradient_tiles, units = [0], [up_to(self.features, 16), *self.widths, last_width]
         for below, width in pairwise(units):
+            most = min(MOST_SUMS, MOST_HEAD_ROWS * below) if chunked and len(gradient_tiles) == len(units) - 1 else MOST_SUMS
             count = 1
-            while width // 16 % count or width // count * below > MOST_SUMS:
+            while width // 16 % count or width // count * below > most:
                 count += 1
             gradient_tiles.append(count)
         if self.wide:
             gradient_tiles[1] = 0
         floats = sum(self.widths) + columns + (0 if self.wide else 3 * self.features)
-        return Network(columns, rows, halves, floats, gradient_tiles)
+        return Network(columns, rows, halves, floats, last_width, gradient_tiles)
 
     def stream(self, networks: int) -> Stream:
         """Return the columns of a wide first layer of one network or of both."""
@@ -267,12 +311,12 @@ class Sizes:
     @property
     def delta_stride(self) -> int:
         """Numbers between two rows of derivatives by the outputs."""
-        return stride(up_to(self.outputs, 16))
+        return stride(up_to(self.tile_outputs, 16))
 
     @property
     def output_stride(self) -> int:
         """Floats between two rows of outputs; an odd number, so that lanes read different banks."""
-        return self.outputs | 1
+        return self.tile_outputs | 1
 
     @property
     def register_entries(self) -> int:
@@ -298,27 +342,43 @@ class Sizes:
     def update_memory(self) -> Memory:
         """Memory of a block of an update: the network, tiles of features, units and derivatives, outputs of a tile, settings."""
         network, rows = self.network(self.outputs), self.rows
-        prefetch = up_to(network.floats + rows * self.output_stride, 4)  # on a multiple of 16 bytes
+        places, end = self._float_places()
+        prefetch = up_to(end, 4)  # on a multiple of 16 bytes
         floats = prefetch + rows * self.staged_floats + ctypes.sizeof(SETTINGS.form) // 4
-        places = {"OUTPUTS": network.floats, "PREFETCH": prefetch}
+        places["PREFETCH"] = prefetch
         if self.split:
             columns = [*zip(self.array_widths(network), network.gradient_tiles[1:], strict=True)][int(self.wide) :]
             stages = STAGES * STAGE_ROWS * max(width // gradient_tiles + below for (below, width), gradient_tiles in columns)
-            upper = network.halves + rows * self.delta_stride
+            deltas = self.upper_halves
+            upper = deltas + rows * self.delta_stride
+            places |= {"DELTAS": deltas, "HEAD_WEIGHTS": network.halves}
             if self.wide:
                 joint = self.stream(2)
                 sums = SUM_STAGES * STREAM_ROWS * (joint.part + stride(self.feature_part))
-                streamed = max(self.streamed(joint), sums, stages)
-                return self._memory(upper, floats, places | {"DELTAS": network.halves}, streamed)
+                return self._memory(upper, floats, places, max(self.streamed(joint), sums, stages))
             first = self.first_halves + rows * self.feature_stride
-            places |= {"FEATURES": self.first_halves, "DELTAS": network.halves}
+            places["FEATURES"] = self.first_halves
             return self._memory(max(first, upper, stages), floats, places)
         halves = network.halves + self.units_at[-1] + rows * self.delta_stride
         return self._memory(halves, floats, {**places, "TILES": network.halves})
 
+    @property
+    def upper_halves(self) -> int:
+        """Numbers of 16 bits of the layers above the first one: of either network, and two chunks of an actor with many heads."""
+        return max(self.network(self.outputs).halves + 2 * self.chunk_halves, self.network(1).halves)
+
+    def _float_places(self) -> tuple[dict[str, int], int]:
+        """Return the places of outputs among the floats behind a network, with what many heads need, and the end of these."""
+        outputs = max(self.network(self.outputs).floats, self.network(1).floats)
+        biases = up_to(outputs + self.rows * self.output_stride, 2)  # on a multiple of 8 bytes, as the rows are
+        if not self.head_columns:
+            return {"OUTPUTS": outputs}, outputs + self.rows * self.output_stride
+        rows = biases + 2 * self.head_columns
+        return {"OUTPUTS": outputs, "HEAD_BIASES": biases, "HEAD_ROWS": rows}, rows + self.rows * HEAD_ROW_FLOATS
+
     def array_widths(self, network: Network) -> list[tuple[int, int]]:
         """Return the columns of the layer below and of the layer itself in the arrays of a split network, for each layer."""
-        return list(pairwise((up_to(self.features, 16), *self.widths, network.rows)))
+        return list(pairwise((up_to(self.features, 16), *self.widths, network.last_width)))
 
     @property
     def units_at(self) -> list[int]:
@@ -330,12 +390,13 @@ class Sizes:
     def act_memory(self) -> Memory:
         """Memory of a block that acts: the network, a tile of features, and outputs. It is less than an update needs."""
         network = self.network(self.outputs)
+        places, floats = self._float_places()
         if self.wide:
-            floats, streamed = network.floats + self.rows * self.output_stride, self.streamed(self.stream(1))
-            return self._memory(network.halves, floats, {"FEATURES": 0, "OUTPUTS": network.floats}, streamed)
+            places |= {"FEATURES": 0, "HEAD_WEIGHTS": network.halves}
+            return self._memory(self.upper_halves, floats, places, self.streamed(self.stream(1)))
         at = self.first_halves if self.split else network.halves
-        floats, places = network.floats + self.rows * self.output_stride, {"FEATURES": at, "OUTPUTS": network.floats}
-        return self._memory(max(at + self.rows * self.feature_stride, network.halves), floats, places)
+        places |= {"FEATURES": at, "HEAD_WEIGHTS": network.halves}
+        return self._memory(max(at + self.rows * self.feature_stride, self.upper_halves), floats, places)
 
     @property
     def last_chunk(self) -> int:
@@ -373,8 +434,8 @@ class Sizes:
 
     @property
     def array_columns(self) -> int:
-        """Columns of a network's arrays between kernels: units and derivatives of hidden layers, derivatives by the outputs."""
-        return self.arrays_at[-1] + up_to(self.outputs, 16)
+        """Columns of the actor's arrays between kernels: units and derivatives of hidden layers, derivatives by the outputs."""
+        return self.arrays_at[-1] + self.network(self.outputs).last_width
 
     @property
     def common_columns(self) -> int:
@@ -384,7 +445,7 @@ class Sizes:
     @property
     def stash_columns(self) -> int:
         """Columns of all arrays between kernels: those of both networks, those of the actor and those of the critic."""
-        return self.common_columns + 2 * self.array_columns
+        return self.common_columns + self.array_columns + self.arrays_at[-1] + self.network(1).last_width
 
     @property
     def num_gradient_tiles(self) -> int:
@@ -429,6 +490,7 @@ class Sizes:
             "WORKER_UNITS_AT": self.worker_units_at, "ARRAYS_AT": self.arrays_at,
             "NETWORK_COLUMNS": [network.columns for network in networks], "NETWORK_ROWS": [network.rows for network in networks],
             "NETWORK_FLOATS": [network.floats for network in networks],
+            "LAST_WIDTHS": [network.last_width for network in networks], "CHUNKS": len(self.chunks),
             "GRADIENT_TILES": [network.gradient_tiles for network in networks],
             "WEIGHT_COLUMNS": [self.weight_columns(self.outputs), self.weight_columns(1)],
             "FEATURE_COLUMNS": up_to(2 * self.features, 16), "FEATURE_STRIDE": self.feature_stride,
@@ -445,7 +507,8 @@ class Sizes:
         """Macros of a wide first layer."""
         return {
             "WIDE": int(self.wide), "SHARED": int(self.shared > 0), "PART_FEATURES": self.part_features,
-            "PART_COLUMNS": self.part_columns, "PART_CHUNKS": self.chunk_features, "CHUNK_STRIDES": list(map(stride, self.chunk_features)),
+            "PART_COLUMNS": self.part_columns, "PART_CHUNKS": self.chunk_features,
+            "CHUNK_STRIDES": list(map(stride, self.chunk_features)),
             "FEATURE_PART": self.feature_part, "STREAM_STAGES": STREAM_STAGES, "SUM_STAGES": SUM_STAGES,
             "STREAM_ROWS": STREAM_ROWS, "PACK_ROWS": PACK_ROWS, **self.stream(2).macros,
         }  # fmt: skip
@@ -494,10 +557,24 @@ def make_program(name: str, kernel: Path, sizes: Sizes, memory: Memory, args: St
     if sizes.choices is not None:
         mask_first = sizes.mask_first or (-1,) * sizes.entries
         constants |= {"MASKED": int(max(mask_first) >= 0), "CHOICES": sizes.choices, "MASK_FIRST": mask_first}
+        constants |= _chunk_macros(sizes, sizes.choices, mask_first) if sizes.head_columns else {}
     return Program(
         name, kernel, args, tuple((macro, _text(value)) for macro, value in constants.items()), sizes.lanes, scratch=None,
         resident=memory.resident, small=1024, prebuilt=False,
     )  # fmt: skip
+
+
+def _chunk_macros(sizes: Sizes, choices: Sequence[int], mask_first: Sequence[int]) -> dict[str, Any]:
+    """Return the macros of an actor with many heads: tables by chunk, by entry and by output."""
+    first = [0, *accumulate(choices)]
+    columns_at = [first[entry] - first[chunk.start] for chunk in sizes.chunks for entry in chunk]
+    ends = [*(chunk.start for chunk in sizes.chunks), sizes.entries]
+    masks = [at + i if at >= 0 else -1 for at, size in zip(mask_first, choices, strict=True) for i in range(size)]
+    return {
+        "MOST_CHOICES": max(choices), "EQUAL_CHOICES": choices[0] if len(set(choices)) == 1 else 0,
+        "HEAD_COLUMNS": sizes.head_columns, "HEAD_ROW_FLOATS": HEAD_ROW_FLOATS, "CHUNK_ENTRIES": ends,
+        "CHUNK_OUTPUTS": [first[entry] for entry in ends], "HEAD_COLUMNS_AT": columns_at, "MASK_COLUMNS": masks,
+    }  # fmt: skip
 
 
 def _text(value: Any) -> int | str:

@@ -110,7 +110,7 @@ class FusedBackend(Backend):
         config = self.config
         kernels.call.set(numbers=loss_inputs)
         sizes = (config.num_minibatches, self.shuffles, 1, config.num_epochs, self.shards)
-        shuffled, number = shuffle_samples_by_shard(self.places(samples), *sizes), 0
+        shuffled, number = kernels.arranged(shuffle_samples_by_shard(self.places(samples), *sizes)), 0
         shuffled = self.rows(samples, shuffled)
         normal = None
         if config.normalize_advantages == "minibatch":
@@ -176,6 +176,7 @@ class FusedBackend(Backend):
             cast(WideKernels, self._kernels).set_shared(samples.obs["shared"], self.fused.shared_norm())
         self._kernels.call.set(samples_per_step=samples.valid.shape[-1], choice=samples.choice)
         self._kernels.begin()
+        self._kernels.pack_masks(samples.valid.numel())
         return self._kernels
 
 

@@ -49,8 +49,8 @@ class WideKernels(SplitKernels):
         self._tiles_of_agents, self._tiles_of_worlds = of_agents, of_shared
         self.call.set(
             all_rows=all_rows, packed_rows=self.packed_rows, agents=agents, wide_slices=self.slices(of_agents),
-            packed_weights=empty_halves(self.columns.columns, shared + own_columns, device=self.device),
-            packed_biases=torch.empty(self.columns.columns, dtype=torch.float32, device=self.device),
+            first_weights=empty_halves(self.columns.columns, shared + own_columns, device=self.device),
+            first_biases=torch.empty(self.columns.columns, dtype=torch.float32, device=self.device),
         )  # fmt: skip
         if sizes.shared:
             worlds = up_to(self.room // agents, sizes.rows)
@@ -87,7 +87,7 @@ class WideKernels(SplitKernels):
 
     def before(self) -> None:
         """Pack the weights of the first layer."""
-        self._launch("gv_pack_weights", self.columns.columns, SMALL_BYTES)
+        self._launch("gv_pack_first", self.columns.columns, SMALL_BYTES)
 
     def first(self, blocks: int) -> list[tuple[str, int]]:
         """See ``SplitKernels``."""

@@ -141,9 +141,9 @@ WAIT, START = "griddepcontrol.wait", "griddepcontrol.launch_dependents"
 def entries(make, sizes):
     """Return the names of the kernels of a program."""
     if sizes.wide:
-        first = ["gv_pack_weights", "gv_values", "gv_wide_first"]
+        first = ["gv_pack_first", "gv_values", "gv_wide_first"]
         ends = ["gv_reduce", "gv_weight_sums", "gv_wide_sums", "gv_wide_units"]
-        of_update = ["gv_adam", "gv_deltas", "gv_pack_rows", "gv_pack_weights", *ends]
+        of_update = ["gv_adam", "gv_deltas", "gv_pack_rows", "gv_pack_first", *ends]
         if sizes.shared:
             first.append("gv_wide_worlds")
             of_update += ["gv_pack_worlds", "gv_world_deltas", "gv_world_sums", "gv_world_units"]
