@@ -78,7 +78,9 @@ def _update(policy: Policy, rows: PolicyRows, ppo: PPOConfig, sizes: Sizes | Non
     minibatch = -(-samples // ppo.num_minibatches)
     transition_bytes = _transition_bytes(rows, samples)
     if sizes is not None:
-        return transition_bytes + 4 * samples * ppo.num_epochs + _kernels(sizes, minibatch, device)
+        masks = 4 * samples * (sizes.mask_words + 1) if sizes.mask_words else 0
+        arranged = 24 * samples * ppo.num_epochs if policy.group.effects and sizes.mask_words else 0  # int64: keys, order, samples
+        return transition_bytes + 4 * samples * ppo.num_epochs + masks + arranged + _kernels(sizes, minibatch, device)
     chunk = min(samples + rows.num_samples, max(MAX_CHUNK_ROWS // agents, rows.num_samples))
     in_order = (8 + 1) * ppo.num_minibatches * minibatch
     learning = _grown(lambda count: _measured_step(policy, rows, ppo, count), minibatch)
@@ -179,7 +181,7 @@ def _partial_sums(sizes: Sizes, minibatch: int, device: torch.device) -> int:
     tiles = -(-minibatch // sizes.tile_rows)
     blocks = tiles
     if device.type == "cuda":
-        blocks = min(tiles, max(1, multiprocessors(device) * sizes.update_memory.resident // sizes.num_networks))
+        blocks = min(tiles, max(1, multiprocessors(device) * sizes.update_memory.resident // sizes.sharing))
     return 4 * blocks * (sizes.actor_columns + sizes.critic_columns)
 
 
@@ -199,7 +201,8 @@ def _kernels(sizes: Sizes, minibatch: int, device: torch.device) -> int:
         return partial
     units = 2 * SPLIT_ROWS * sizes.widths[0]
     tiles = -(-minibatch // sizes.rows)
-    return partial + units + 2 * sizes.stash_columns * min(tiles * sizes.rows, ROOM["cuda"])
+    masks = 4 * SPLIT_ROWS * sizes.mask_words
+    return partial + units + masks + 4 * sizes.packed_halves + 2 * sizes.stash_columns * min(tiles * sizes.rows, ROOM["cuda"])
 
 
 def _grown(measure: Callable[[int], int], count: int, sizes: tuple[int, int] = FEW) -> int:

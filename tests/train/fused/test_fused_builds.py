@@ -54,6 +54,16 @@ CASES = {
     ),
     "numbers, three layers, 128 lanes": ({"action": BOX, "features": 3, "hidden": (16, 48, 32), "rows": 70}, 64),
     "split": ({"action": spaces.MultiDiscrete([2, 9]), "features": 7, "hidden": (136, 24), "rows": 70}, 64),
+    "many heads": (
+        {
+            "action": spaces.MultiDiscrete([10, 2, 7, 1, 33, 10, 10, 2] * 3),
+            "features": 9,
+            "masked": (0, 2, 3, 9),
+            "hidden": (24, 40),
+            "rows": 70,
+        },
+        64,
+    ),
 }
 
 
@@ -73,6 +83,7 @@ ACTS = {
     "masked, elu, odd sizes": ({**CASES["masked, elu, odd sizes"][0], "masked": (1,)}, 32),
     "numbers, 128 lanes": ({"action": BOX, "features": 3, "hidden": (16, 48)}, 64),
     "split": ({"action": BOX, "features": 3, "hidden": (136, 48)}, 64),
+    "many heads": CASES["many heads"],
 }
 
 
@@ -106,6 +117,8 @@ SIZES = [
     Sizes(71, (64, 64), "tanh", 42, (21, 21), (0, 21)),
     Sizes(3, (128, 48, 33), "elu", 1, None),
     Sizes(75, (256, 256), "tanh", 42, (21, 21), split=True),
+    Sizes(20, (64, 64), "tanh", 1164, (10,) * 111 + (2,) * 27, (0,) * 138, split=True, head_columns=64),
+    Sizes(9, (200, 128), "relu", 200, (100, 100), split=True, head_columns=128),
 ]
 
 
@@ -122,10 +135,11 @@ WAIT, START = "griddepcontrol.wait", "griddepcontrol.launch_dependents"
 
 def entries(make, sizes):
     """Return the names of the kernels of a program."""
+    packs = ["gv_pack_heads", *(["gv_pack_masks"] if sizes.mask_first else [])] if sizes.head_columns else []
     if make is act_program:
-        return ["gv_act", "gv_evaluate", *(["gv_first"] if sizes.split else []), "gv_values"]
+        return ["gv_act", "gv_evaluate", *(["gv_first"] if sizes.split else []), *packs, "gv_values"]
     gradient = ["gv_deltas", "gv_first_units"] if sizes.split else ["gv_gradient"]
-    return ["gv_adam", *gradient, "gv_reduce", *(["gv_weight_sums"] if sizes.split else [])]
+    return ["gv_adam", *gradient, *packs, "gv_reduce", *(["gv_weight_sums"] if sizes.split else [])]
 
 
 @pytest.mark.slow
