@@ -97,11 +97,11 @@ class UpdateKernels:
         return device.type == "cuda" and needed_multiprocessors <= multiprocessors(device)
 
     def _blocks(self) -> int:
-        """Return the blocks of one network: one for each tile, or as many as the GPU holds at a time for all networks."""
+        """Return the blocks of one network: one for each tile, or its share of those that the GPU holds at a time."""
         tiles = -(-self._rows // self.sizes.tile_rows)
         if self.device.type == "cpu":
             return min(tiles, CPU_BLOCKS)
-        return min(tiles, max(1, multiprocessors(self.device) * self.sizes.update_memory.resident // self.sizes.num_networks))
+        return min(tiles, max(1, multiprocessors(self.device) * self.sizes.update_memory.resident // self.sizes.sharing))
 
     def _program(self) -> Program:
         return update_program(self.sizes)

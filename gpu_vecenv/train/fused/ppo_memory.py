@@ -78,8 +78,11 @@ def _update(policy: Policy, rows: PolicyRows, ppo: PPOConfig, sizes: Sizes | Non
     minibatch = -(-samples // ppo.num_minibatches)
     transition_bytes = _transition_bytes(rows, samples)
     if sizes is not None:
-        in_order = samples * ppo.num_epochs * (1 + (3 * agents if sizes.shared else 0))  # worlds, and their rows
-        return transition_bytes + 4 * in_order + _kernels(sizes, samples * agents, minibatch * agents, agents, device)
+        in_order = 4 * samples * ppo.num_epochs * (1 + (3 * agents if sizes.shared else 0))  # worlds, and their rows
+        masks = 4 * samples * agents * (sizes.mask_words + 1) if sizes.mask_words else 0
+        arranged = 24 * samples * ppo.num_epochs if policy.group.effects and sizes.mask_words else 0  # int64: keys, order, samples
+        kernels = _kernels(sizes, samples * agents, minibatch * agents, agents, device)
+        return transition_bytes + in_order + masks + arranged + kernels
     chunk = min(samples + rows.num_samples, max(MAX_CHUNK_ROWS // agents, rows.num_samples))
     in_order = (8 + 1) * ppo.num_minibatches * minibatch
     learning = _grown(lambda count: _measured_step(policy, rows, ppo, count), minibatch)
@@ -180,7 +183,7 @@ def _partial_sums(sizes: Sizes, minibatch: int, device: torch.device) -> int:
     tiles = -(-minibatch // sizes.tile_rows)
     blocks = tiles
     if device.type == "cuda":
-        blocks = min(tiles, max(1, multiprocessors(device) * sizes.update_memory.resident // sizes.num_networks))
+        blocks = min(tiles, max(1, multiprocessors(device) * sizes.update_memory.resident // sizes.sharing))
     return 4 * blocks * (sizes.actor_columns + sizes.critic_columns)
 
 
@@ -207,7 +210,7 @@ def _kernels(sizes: Sizes, rows: int, minibatch: int, agents: int, device: torch
     if not sizes.split:
         return partial
     room = stash_room(sizes, minibatch, agents)
-    between = 2 * sizes.stash_columns * room
+    between = 2 * sizes.stash_columns * room + 4 * SPLIT_ROWS * sizes.mask_words + 4 * sizes.packed_halves
     if not sizes.wide:
         return partial + between + 2 * SPLIT_ROWS * sizes.widths[0]
     acting, (of_worlds, of_rows) = sizes.stream(1).columns, sizes.part_columns

@@ -54,11 +54,6 @@ class SplitKernels(UpdateKernels):
             slices = multiprocessors(self.device) * self.sizes.update_memory.resident // tiles
         return max(1, min(slices, int(self.args.actor_blocks)))
 
-    def _blocks(self) -> int:
-        """Return the blocks of one network. An actor with many heads gets all of the GPU, because its critic has little work."""
-        tiles = -(-self._rows // self.sizes.tile_rows)
-        return min(tiles, (2 if self.sizes.head_columns else 1) * super()._blocks())
-
     def pack_masks(self, num_samples: int) -> None:
         """See ``UpdateKernels.pack_masks()``."""
         if self.args.mask.at and self.sizes.mask_words:

@@ -169,6 +169,11 @@ class Sizes:
         return 2
 
     @property
+    def sharing(self) -> int:
+        """Networks that share the GPU. A critic beside an actor with many heads has so little work that each gets all of it."""
+        return 1 if self.head_columns else self.num_networks
+
+    @property
     def num_layers(self) -> int:
         """Pairs of weights and biases that a kernel which acts reads."""
         return len(self.hidden) + 1

@@ -57,6 +57,16 @@ CASES = {
     "numbers, three layers, 128 lanes": ({"action": BOX, "features": 3, "hidden": (16, 48, 32), "rows": 70}, 64),
     "split": ({"action": spaces.MultiDiscrete([2, 9]), "features": 7, "hidden": (136, 24), "rows": 70}, 64),
     "wide": ({"action": spaces.MultiDiscrete([2, 9]), "features": 150, "hidden": (136,), "rows": 70}, 64),
+    "many heads": (
+        {
+            "action": spaces.MultiDiscrete([10, 2, 7, 1, 33, 10, 10, 2] * 3),
+            "features": 9,
+            "masked": (0, 2, 3, 9),
+            "hidden": (24, 40),
+            "rows": 70,
+        },
+        64,
+    ),
 }
 
 
@@ -87,6 +97,7 @@ ACTS = {
     "numbers, 128 lanes": ({"action": BOX, "features": 3, "hidden": (16, 48)}, 64),
     "split": ({"action": BOX, "features": 3, "hidden": (136, 48)}, 64),
     "wide": ({"action": BOX, "features": 150, "hidden": (136,)}, 64),
+    "many heads": CASES["many heads"],
 }
 
 
@@ -124,6 +135,9 @@ SIZES = [
     Sizes(1030, (200,), "relu", 3, None, split=True, wide=True),
     Sizes(20, (256, 256), "elu", 5, (5,), split=True, wide=True),
     Sizes(1043, (64, 64), "tanh", 42, (21, 21), split=True, wide=True, shared=1007),
+    Sizes(1043, (64, 64), "tanh", 597, (10,) * 57 + (27,), split=True, wide=True, shared=1007, head_columns=64),
+    Sizes(20, (64, 64), "tanh", 1164, (10,) * 111 + (2,) * 27, (0,) * 138, split=True, head_columns=64),
+    Sizes(9, (200, 128), "relu", 200, (100, 100), split=True, head_columns=128),
 ]
 
 
@@ -140,6 +154,7 @@ WAIT, START = "griddepcontrol.wait", "griddepcontrol.launch_dependents"
 
 def entries(make, sizes):
     """Return the names of the kernels of a program."""
+    packs = ["gv_pack_heads", *(["gv_pack_masks"] if sizes.mask_first else [])] if sizes.head_columns else []
     if sizes.wide:
         first = ["gv_pack_first", "gv_values", "gv_wide_first"]
         ends = ["gv_reduce", "gv_weight_sums", "gv_wide_sums", "gv_wide_units"]
@@ -147,11 +162,11 @@ def entries(make, sizes):
         if sizes.shared:
             first.append("gv_wide_worlds")
             of_update += ["gv_pack_worlds", "gv_world_deltas", "gv_world_sums", "gv_world_units"]
-        return sorted(["gv_act", "gv_evaluate", *first] if make is act_program else of_update)
+        return sorted(["gv_act", "gv_evaluate", *first, *packs] if make is act_program else [*of_update, *packs])
     if make is act_program:
-        return ["gv_act", "gv_evaluate", *(["gv_first"] if sizes.split else []), "gv_values"]
+        return ["gv_act", "gv_evaluate", *(["gv_first"] if sizes.split else []), *packs, "gv_values"]
     gradient = ["gv_deltas", "gv_first_units"] if sizes.split else ["gv_gradient"]
-    return ["gv_adam", *gradient, "gv_reduce", *(["gv_weight_sums"] if sizes.split else [])]
+    return ["gv_adam", *gradient, *packs, "gv_reduce", *(["gv_weight_sums"] if sizes.split else [])]
 
 
 @pytest.mark.slow

@@ -167,7 +167,12 @@ RUNS = {
     "tag": ("WarpTag-v0", {"num_taggers": 2, "num_runners": 4, "tagging_distance": 0.1, "episode_length": 24}, 8),
     "pendulum": ("WarpPendulum-v1", {}, 16),
     "pairs": ("Pairs-v0", {}, 16),
+    "rice": ("WarpRice-v0", {}, 2),
+    "rice, negotiation": ("WarpRice-v0", {"negotiation_on": True}, 2),
+    "rice, whole rows": ("WarpRice-v0", {"observe": "whole"}, 2),
 }
+GPU_ONLY = {name for name in RUNS if name.startswith(("pairs", "rice"))}
+"""Runs of which the kernels of the CPU do not take the policies, or would take long to compile."""
 
 
 def run_config(name):
@@ -193,12 +198,12 @@ def compare_runs(config, other, share):
         assert float((changes[1][role] - change).norm()) <= share * float(change.norm())
 
 
-@pytest.mark.parametrize("name", slow(RUNS, "pendulum", "cartpole"))
+@pytest.mark.parametrize("name", slow(RUNS, "pendulum", "cartpole", "rice", "rice, negotiation", "rice, whole rows"))
 def test_runs_are_those_of_ppo(name):
     compare_runs(run_config(name), fused(run_config(name)), 0.05)
 
 
-@pytest.mark.parametrize("name", [name for name in RUNS if name != "pairs"])
+@pytest.mark.parametrize("name", [name for name in RUNS if name not in GPU_ONLY])
 def test_runs_on_the_cpu_are_those_of_ppo(name):
     compare_runs(run_config(name), dataclasses.replace(run_config(name), kernels="fused"), 1e-3)
 
