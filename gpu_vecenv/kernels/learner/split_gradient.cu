@@ -344,7 +344,7 @@ GV_FN void gv_sum_part(const GvArgs& a, const GvLanes& team, gv_i32 block, gv_i3
                        const GvHalf* packed, float times, SampleOf sample_of) {
     constexpr gv_i32 N = GV_FEATURE_PART, FROM = gv_part_first(PART), PARTS = (gv_part_features(PART) + N - 1) / N;
     const gv_i32 slice = block % slices, part = block / slices, from = part % PARTS * N;
-    const gv_i32 first = part / PARTS * GV_COLUMN_PART, stages = (rows + GV_ROWS - 1) / GV_ROWS * (GV_ROWS / GV_STREAM_ROWS);
+    const gv_i32 first = part / PARTS * GV_COLUMN_PART, stages = (rows + GV_ROWS - 1) / GV_ROWS * (GV_ROWS / GV_STAGE_ROWS);
     GvSpread<GV_COLUMN_PART, N> sums;
     gv_sum_features<PART>(sums, team, slice, slices, stages, deltas, first, packed, from, sample_of);
     const float of_actor = times / (a.scales[0] * GV_SCALE), of_critic = times / (a.scales[1] * GV_SCALE);

@@ -233,9 +233,9 @@ GV_FN void gv_sum_features(GvSpread<GV_COLUMN_PART, N>& sums, const GvLanes& tea
                            Deltas deltas, gv_i32 first, const GvHalf* packed, gv_i32 from, SampleOf sample_of) {
     constexpr gv_i32 STRIDE = (N / 8 | 1) * 8, PIECES = N / 8, COLUMNS = gv_part_columns(PART), M = GV_COLUMN_PART;
     const auto start = [&](GvHalf* memory, gv_i32 row) {
-        gv_start_stripes<GV_STREAM_ROWS>(team, GvStripes<M>{memory}, gv_part(deltas, row, first));
-        GvHalf* to = memory + GV_STREAM_ROWS * M;
-        GV_FOR(i, GV_STREAM_ROWS * PIECES) {
+        gv_start_stripes<GV_STAGE_ROWS>(team, GvStripes<M>{memory}, gv_part(deltas, row, first));
+        GvHalf* to = memory + GV_STAGE_ROWS * M;
+        GV_FOR(i, GV_STAGE_ROWS * PIECES) {
             const gv_i32 sample = sample_of(row + i / PIECES), piece = i % PIECES * 8, column = from + piece;
             const bool valid = sample >= 0 && column < COLUMNS;
             gv_start_eight(to + i / PIECES * STRIDE + piece, packed + (valid ? (gv_i64)sample * COLUMNS + column : 0), valid);
@@ -243,8 +243,8 @@ GV_FN void gv_sum_features(GvSpread<GV_COLUMN_PART, N>& sums, const GvLanes& tea
     };
     const auto add = [&](GvHalf* memory) {
         const GvStripes<M> left = {memory};
-        gv_add_columns<GV_STREAM_ROWS>(sums, gv_group(team), left, GvTile<STRIDE>{memory + GV_STREAM_ROWS * M});
+        gv_add_columns<GV_STAGE_ROWS>(sums, gv_group(team), left, GvTile<STRIDE>{memory + GV_STAGE_ROWS * M});
     };
     gv_clear(sums);
-    gv_each_stage<GV_SUM_STAGES, GV_STREAM_ROWS*(M + STRIDE), GV_STREAM_ROWS>(team, slice, slices, stages, start, add);
+    gv_each_stage<GV_STREAM_STAGES, GV_STAGE_ROWS*(M + STRIDE), GV_STAGE_ROWS>(team, slice, slices, stages, start, add);
 }

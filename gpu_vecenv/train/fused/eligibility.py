@@ -179,13 +179,19 @@ def _fitted(sizes: Sizes, device: torch.device) -> Sizes | str:
         choices = [replace(sizes, rows=rows) for rows in (128, 64)] if whole else []
         choices += [replace(sizes, split=True, rows=rows) for rows in _split_rows(sizes)] if len(sizes.hidden) > 1 else []
     if not isinstance(sizes, RecurrentSizes):
-        choices += [replace(sizes, split=True, wide=True, rows=rows) for rows in _split_rows(sizes)]
+        choices += [_with_stages(replace(sizes, split=True, wide=True, rows=rows), most) for rows in _split_rows(sizes)]
     needed = 0
     for choice in choices:
         needed = choice.update_memory.shared_bytes
         if needed <= most:
             return choice
     return f"its layers need {needed:,} bytes of shared memory, and a block has {most:,} for them"
+
+
+def _with_stages(sizes: Sizes, most: int) -> Sizes:
+    """Return the sizes of a wide network with more stages, if two blocks of a multiprocessor have memory for them."""
+    more = replace(sizes, stages=3)
+    return more if 2 * more.update_memory.shared_bytes <= most else sizes
 
 
 def _split_rows(sizes: Sizes) -> tuple[int, ...]:

@@ -46,9 +46,6 @@ COLUMN_PART, FEATURE_PART, CHUNK = 64, 128, 64
 """Of a wide first layer: most units of a network that a block computes at a time, most features whose sums it has, and features
 of a chunk."""
 
-STREAM_STAGES, SUM_STAGES, STREAM_ROWS = 2, 4, 32
-"""Chunks of a wide first layer in the memory of a block; stages of the sums of its gradient, and rows of such a stage."""
-
 PACK_ROWS = 16
 """Rows whose features a block packs."""
 
@@ -156,6 +153,8 @@ class Sizes:
     """The first layer of a split network streams through the memory of a block."""
     shared: int = 0
     """Features of the shared part of observations, the first ones; a network with one is wide."""
+    stages: int = 2
+    """Chunks of a wide first layer in the memory of a block, or stages of the sums of its gradient."""
     alone: bool = False
     """Blocks are so few that each has a multiprocessor of its own, with all its registers."""
     workers: int = 0
@@ -296,7 +295,7 @@ class Sizes:
 
     def streamed(self, columns: Stream) -> int:
         """Return the numbers of 16 bits in the chunks of a wide first layer."""
-        return STREAM_STAGES * (self.rows + columns.part) * max(map(stride, self.chunk_features))
+        return self.stages * (self.rows + columns.part) * max(map(stride, self.chunk_features))
 
     @property
     def feature_part(self) -> int:
@@ -359,7 +358,7 @@ class Sizes:
             places |= {"DELTAS": deltas, "HEAD_WEIGHTS": network.halves}
             if self.wide:
                 joint = self.stream(2)
-                sums = SUM_STAGES * STREAM_ROWS * (joint.part + stride(self.feature_part))
+                sums = self.stages * STAGE_ROWS * (joint.part + stride(self.feature_part))
                 return self._memory(upper, floats, places, max(self.streamed(joint), sums, stages))
             first = self.first_halves + rows * self.feature_stride
             places["FEATURES"] = self.first_halves
@@ -514,8 +513,7 @@ class Sizes:
             "WIDE": int(self.wide), "SHARED": int(self.shared > 0), "PART_FEATURES": self.part_features,
             "PART_COLUMNS": self.part_columns, "PART_CHUNKS": self.chunk_features,
             "CHUNK_STRIDES": list(map(stride, self.chunk_features)),
-            "FEATURE_PART": self.feature_part, "STREAM_STAGES": STREAM_STAGES, "SUM_STAGES": SUM_STAGES,
-            "STREAM_ROWS": STREAM_ROWS, "PACK_ROWS": PACK_ROWS, **self.stream(2).macros,
+            "FEATURE_PART": self.feature_part, "STREAM_STAGES": self.stages, "PACK_ROWS": PACK_ROWS, **self.stream(2).macros,
         }  # fmt: skip
 
 
