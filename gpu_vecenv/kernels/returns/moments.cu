@@ -4,7 +4,7 @@
 
 #ifdef GV_RESIDENT  // leaves registers for the rows of a strand
 #undef GV_RESIDENT
-#define GV_RESIDENT 4
+#define GV_RESIDENT 3
 #endif
 
 // double: late samples of a long run must still count, and a mean may be large beside the deviation.
@@ -20,26 +20,38 @@ GV_FN void gv_add_strands(const GvLanes& team, double* numbers, gv_i32 group) {
     gv_barrier(team);
 }
 
-// Rows of a strand, of one feature. A load of a GPU takes long, so all rows are read before the first is used.
+// Rows of a strand, of one feature. A load of a GPU takes long, so GV_FLIGHT rows are read before a loaded number is used: steps of
+// rows follow each other without branches, and a fence keeps the compiler from loading a number where it is used.
+#define GV_FLIGHT 16
 struct GvStrand {
     float x[GV_DEPTH];
     gv_u32 counts;  // a bit for each row
 };
-static_assert(GV_DEPTH <= 32, "a bit for each row");
+static_assert(GV_DEPTH <= 32 && GV_DEPTH % GV_FLIGHT == 0, "a bit for each row, and whole flights");
 GV_FN void gv_load_strand(GvStrand& held, const GvArgs& a, gv_i32 tile, gv_i32 feature, gv_i32 strand) {
-    const gv_i32 strands = GV_ITEMS / a.group;
-    const gv_i64 first = (gv_i64)tile * strands * GV_DEPTH + strand;
-    gv_i64 step = first / a.rows_per_step, in_step = first - step * a.rows_per_step;
+    const gv_i64 strands = GV_ITEMS / a.group, steps_on = strands / a.rows_per_step, rows_on = strands % a.rows_per_step;
+    const gv_i64 first = tile * strands * GV_DEPTH + strand;
+    const gv_i64 step = first / a.rows_per_step, on = steps_on * a.step_stride + rows_on * a.row_stride;
+    const gv_i64 wrap = a.step_stride - a.rows_per_step * a.row_stride;
+    gv_i64 in_step = first - step * a.rows_per_step;
+    gv_i64 at = step * a.step_stride + in_step * a.row_stride + feature * a.feature_stride;
     held.counts = 0;
-    GV_UNROLL for (gv_i32 k = 0; k < GV_DEPTH; ++k) {
-        const gv_i64 row = first + (gv_i64)k * strands;
-        const bool inside = feature < a.features && row < a.rows;
-        held.x[k] = inside ? a.samples[step * a.step_stride + in_step * a.row_stride + feature * a.feature_stride] : 0.0f;
-        held.counts |= inside && a.valid[row] != 0 ? 1u << k : 0u;
-        in_step += strands;
-        while (in_step >= a.rows_per_step) {
-            in_step -= a.rows_per_step;
-            ++step;
+    GV_UNROLL for (gv_i32 done = 0; done < GV_DEPTH; done += GV_FLIGHT) {
+        gv_u8 valid[GV_FLIGHT];
+        GV_UNROLL for (gv_i32 k = 0; k < GV_FLIGHT; ++k) {
+            const gv_i64 row = first + (done + k) * strands;
+            const bool inside = feature < a.features && row < a.rows;
+            held.x[done + k] = a.samples[inside ? at : 0];  // without a branch
+            valid[k] = a.valid[inside ? row : 0];
+            in_step += rows_on;
+            const bool over = in_step >= a.rows_per_step;
+            in_step -= over ? a.rows_per_step : 0;
+            at += on + (over ? wrap : 0);
+        }
+        gv_load_fence();
+        GV_UNROLL for (gv_i32 k = 0; k < GV_FLIGHT; ++k) {
+            const bool inside = feature < a.features && first + (done + k) * strands < a.rows;
+            held.counts |= inside && valid[k] != 0 ? 1u << (done + k) : 0u;
         }
     }
 }
