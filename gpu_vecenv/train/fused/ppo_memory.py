@@ -79,8 +79,8 @@ def _update(policy: Policy, rows: PolicyRows, ppo: PPOConfig, sizes: Sizes | Non
     transition_bytes = _transition_bytes(rows, samples)
     if sizes is not None:
         masks = 4 * samples * (sizes.mask_words + 1) if sizes.mask_words else 0
-        arranged = 24 * samples * ppo.num_epochs if policy.group.effects and sizes.mask_words else 0  # int64: keys, order, samples
-        return transition_bytes + 4 * samples * ppo.num_epochs + masks + arranged + _kernels(sizes, minibatch, device)
+        in_order = 24 * samples * ppo.num_epochs if rows.group.effects and sizes.mask_words else 0  # keys, places and samples
+        return transition_bytes + 4 * samples * ppo.num_epochs + masks + in_order + _kernels(sizes, minibatch, device)
     chunk = min(samples + rows.num_samples, max(MAX_CHUNK_ROWS // agents, rows.num_samples))
     in_order = (8 + 1) * ppo.num_minibatches * minibatch
     learning = _grown(lambda count: _measured_step(policy, rows, ppo, count), minibatch)
