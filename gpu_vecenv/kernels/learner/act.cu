@@ -1,15 +1,16 @@
 // Policies at work: the same networks as in gradient.cu, without derivatives.
 //
-//   gv_act       draws an action for each row and stores it with its log-probability
-//   gv_evaluate  log-probabilities of given actions
-//   gv_values    values of the critic
-//   gv_first     units of the first layer of a split network, from which the others continue; gv_wide_first those of a wide one,
-//                with weights that gv_pack_first has packed, and gv_wide_worlds the sums of the shared part of worlds
+//   gv_act         draws an action for each row and stores it with its log-probability
+//   gv_evaluate    log-probabilities of given actions
+//   gv_values      values of the critic
+//   gv_first       units of the first layer of a split network, from which the others continue
+//   gv_wide_first  the same of a wide one, with weights that gv_pack_first has packed; gv_wide_worlds has the sums of shared parts
 //   gv_pack_heads  weights of the last layer of an actor with many heads, as gv_act and gv_evaluate read them
-//   gv_gru_act   as gv_act, for a policy with a GRU; also takes and gives its states
+//   gv_gru_act     as gv_act, for a policy with a GRU; also takes and gives its states
 //
 // A team loads one network and computes its tiles of rows. After that its groups do not wait for each other, but for those that
 // share the units of a GRU.
+#include "learner/act_rows.h"
 #include "learner/choose.h"
 #include "learner/load_network.h"
 #include "learner/rows.h"
@@ -17,15 +18,6 @@
 
 // Memory of a team: the network and features of 16 bits, then outputs. With the upper layers of a split network it has no features.
 #define GV_SCRATCH gv_scratch_floats()
-
-// Rows of a group in a tile: the first one, their number, and their outputs.
-struct GvOwn {
-    float* outputs;  // [GV_OWN, GV_OUTPUT_STRIDE]
-    gv_i32 first, rows;
-};
-
-GV_FN gv_i64 gv_place(const GvArgs& a, const GvSlab& slab, gv_i32 row) { return gv_place_in(slab, row, a.samples_per_step); }
-GV_FN float& gv_log_prob_of(const GvArgs& a, gv_i32 row) { return ((float*)a.log_prob.at)[gv_place(a, a.log_prob, row)]; }
 
 GV_FN const gv_u8* gv_mask_of(const GvArgs& a, gv_i32 row) {
 #ifdef GV_CHOICES
@@ -251,6 +243,12 @@ GV_FN void gv_value_tiles(const GvArgs& a, const GvLanes& team, gv_i32 number) {
 GV_PLAIN_KERNEL(gv_act, gv_act_tiles)
 GV_PLAIN_KERNEL(gv_evaluate, gv_evaluate_tiles)
 GV_PLAIN_KERNEL(gv_values, gv_value_tiles)
+#if GV_CHUNKS > 0
+GV_PLAIN_KERNEL(gv_pack_heads, gv_pack_teams)
+#if GV_MASKED
+GV_PLAIN_KERNEL(gv_pack_masks, gv_pack_masks_teams)
+#endif
+#endif
 
 #if GV_WIDE
 GV_FN void gv_pack_first_of(const GvArgs& a, const GvLanes& team, gv_i32 column) {

@@ -1,6 +1,7 @@
 // Actors with many heads at work: draws, and log-probabilities of given actions.
 #pragma once
-#include "learner/choose.h"
+#include "learner/act_rows.h"
+#include "policy/draw.h"
 #include "learner/many_heads.h"
 
 // A row of a tile, in the memory of the team.
@@ -126,7 +127,3 @@ GV_FN void gv_pack_teams(const GvArgs& a, const GvLanes& team, gv_i32 number) {
 GV_FN void gv_pack_masks_teams(const GvArgs& a, const GvLanes& team, gv_i32 number) {
     gv_pack_masks_of_rows(a, team, number, a.rows, nullptr);
 }
-GV_PLAIN_KERNEL(gv_pack_heads, gv_pack_teams)
-#if GV_MASKED
-GV_PLAIN_KERNEL(gv_pack_masks, gv_pack_masks_teams)
-#endif

@@ -63,8 +63,8 @@ GV_FN void gv_log_probs_of_rows(GvRowSums& log_prob, const GvLanes& team, const 
     });
 }
 
-// Derivatives of a chunk by its outputs, in the tile; terms of the entropy replace outputs.
-GV_FN void gv_slopes_of_chunk(const GvGroup& group, const GvChunk& chunk, const GvLossTile& tile, const GvSettings& settings) {
+// Computes the derivatives by the outputs of a chunk, in the tile. Returns a lane's part of the entropy.
+GV_FN float gv_slopes_of_chunk(const GvGroup& group, const GvChunk& chunk, const GvLossTile& tile, const GvSettings& settings) {
     gv_each_head(group, chunk, tile.outputs, [&](gv_i32 row, gv_i32 entry, float* logits) {
         const GvLossRow& of = tile.rows[row];
         const gv_i32 n = gv_head_choices(entry), column = gv_head_column(entry);
@@ -75,6 +75,11 @@ GV_FN void gv_slopes_of_chunk(const GvGroup& group, const GvChunk& chunk, const 
         const gv_i32 taken = tile.actions[of.at.action + entry];
         logits[0] = gv_head_slopes(logits, n, taken, of.push, settings, tile.deltas, row, column);
     });
+    GvRowSums entropies = {};
+    gv_add_terms_of_heads(entropies, group, chunk, tile.outputs);
+    float entropy = 0.0f;
+    gv_each_value(entropies, group, [&](gv_i32 row, float& sum) { entropy += tile.rows[row].counts != 0 ? sum : 0.0f; });
+    return entropy;
 }
 
 // Derivatives of all hidden layers from those of the last one, which are sums yet without slopes.

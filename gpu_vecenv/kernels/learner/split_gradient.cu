@@ -10,10 +10,9 @@
 // gv_pack_first packs before each minibatch. gv_pack_worlds, gv_world_units and gv_world_sums do the same for a shared part, whose
 // derivatives gv_world_deltas takes from those of the agents.
 //
-// and gv_reduce and gv_adam follow as in gradient.cu. gv_pack_heads comes before them for an actor with many heads (many_heads.h).
-// Sums of the gradient of a large layer do not fit in the registers of a team.
-// Therefore units and derivatives of all rows go through global memory, as numbers of 16 bits, and a team of gv_weight_sums sums a
-// part of a layer's gradient over a slice of the rows.
+// and gv_reduce and gv_adam follow as in gradient.cu. For an actor with many heads, gv_pack_heads comes before them (many_heads.h).
+// Sums of the gradient of a large layer do not fit in the registers of a team. Therefore units and derivatives of all rows go through
+// global memory, as numbers of 16 bits, and a team of gv_weight_sums sums a part of a layer's gradient over a slice of the rows.
 #include "learner/backward.h"
 #include "learner/load_network.h"
 #include "learner/partial.h"
@@ -188,7 +187,8 @@ GV_FN void gv_deltas_of_heads(const GvArgs& a, const GvLanes& team, gv_i32 first
     gv_load_settings(prefetched, a, team, 0);
     const GvTile<GV_DELTA_STRIDE> all = {network.weights + GV_DELTAS_AT};
     const GvLossTile tile_of_group = {
-        (GvLossRow*)(network.floats + GV_HEAD_ROWS_AT + row * GV_HEAD_ROW_FLOATS), network.floats + GV_OUTPUTS_AT + row * GV_OUTPUT_STRIDE,
+        (GvLossRow*)(network.floats + GV_HEAD_ROWS_AT + row * GV_HEAD_ROW_FLOATS),
+        network.floats + GV_OUTPUTS_AT + row * GV_OUTPUT_STRIDE,
         gv_part(all, row, 0), GV_MASKED && a.mask.at != nullptr ? (const gv_u32*)a.allowed : nullptr, (const gv_i32*)a.action.at,
     };
     gv_clear_halves(team, all.at, GV_ROWS * GV_DELTA_STRIDE);  // columns behind outputs stay finite; their weights are 0
@@ -218,18 +218,13 @@ GV_FN void gv_deltas_of_heads(const GvArgs& a, const GvLanes& team, gv_i32 first
         gv_clear(sums);
         gv_each_chunk(team, heads, [&](const GvChunk& chunk) {
             const auto deltas = gv_part(gv_last_deltas_of<GvActor>(a), kept.row, chunk.number * GV_HEAD_COLUMNS);
-            if (!gv_outputs_of_chunk(group, chunk, top, tile_of_group)) {
+            if (gv_outputs_of_chunk(group, chunk, top, tile_of_group)) {
+                head.terms.entropy += gv_slopes_of_chunk(group, chunk, tile_of_group, *prefetched.settings);
+                gv_add_product<GV_HEAD_COLUMNS>(sums, group, tile_of_group.deltas, chunk.high);
+                gv_copy_rows<GV_OWN, GV_HEAD_COLUMNS>(group, tile_of_group.deltas, deltas);
+            } else {
                 gv_clear_rows<GV_OWN, GV_HEAD_COLUMNS>(group, deltas);
-                return;
             }
-            gv_slopes_of_chunk(group, chunk, tile_of_group, *prefetched.settings);
-            GvRowSums entropy = {};
-            gv_add_terms_of_heads(entropy, group, chunk, tile_of_group.outputs);
-            gv_each_value(entropy, group, [&](gv_i32 i, float& sum) {
-                head.terms.entropy += tile_of_group.rows[i].counts != 0 ? sum : 0.0f;
-            });
-            gv_add_product<GV_HEAD_COLUMNS>(sums, group, tile_of_group.deltas, chunk.high);
-            gv_copy_rows<GV_OWN, GV_HEAD_COLUMNS>(group, tile_of_group.deltas, deltas);
         });
         gv_backward_from_top(network, group, sums, kept);
         gv_group_barrier(group);

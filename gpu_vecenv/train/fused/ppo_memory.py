@@ -80,9 +80,8 @@ def _update(policy: Policy, rows: PolicyRows, ppo: PPOConfig, sizes: Sizes | Non
     if sizes is not None:
         in_order = 4 * samples * ppo.num_epochs * (1 + (3 * agents if sizes.shared else 0))  # worlds, and their rows
         masks = 4 * samples * agents * (sizes.mask_words + 1) if sizes.mask_words else 0
-        # int64: keys, order, samples
-        has_kinds = sizes.mask_words > 0 and cast(ActorCritic, policy).group.effects
-        arranged = 24 * samples * ppo.num_epochs if has_kinds else 0
+        # keys, places and samples
+        arranged = 24 * samples * ppo.num_epochs if rows.group.effects and sizes.mask_words else 0
         kernels = _kernels(sizes, samples * agents, minibatch * agents, agents, device)
         return transition_bytes + in_order + masks + arranged + kernels
     chunk = min(samples + rows.num_samples, max(MAX_CHUNK_ROWS // agents, rows.num_samples))

@@ -67,7 +67,7 @@ class SplitKernels(UpdateKernels):
         """See ``UpdateKernels.arranged()``."""
         if self.kinds is None or not self.policy.group.effects:
             return shuffled
-        of_samples = self.kinds.view(-1, self.agents)[:, 0]  # the agents of a world have masks of one kind
+        of_samples = self.kinds.view(-1, self.agents)[:, 0]  # of a world, those of its first agent
         kinds = torch.where(shuffled < 0, len(self.sizes.chunks) + 1, of_samples[shuffled.clamp(min=0).long()])
         return shuffled.gather(-1, kinds.argsort(dim=-1, stable=True))
 

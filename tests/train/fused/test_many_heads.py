@@ -72,6 +72,18 @@ def test_actions_have_the_bits_of_draws_from_the_same_outputs(name, deterministi
     acting.test_actions_have_the_bits_of_draws_from_the_same_outputs(name, deterministic)
 
 
+def test_outputs_have_more_digits_than_16_bits():
+    """With units of 0 in the first layer, those of the last one are tanh of its biases, without rounding."""
+    fused_policy, inputs, draw, outputs = acting.made("mixed")
+    with torch.no_grad():
+        first, _, second, _, last = fused_policy.policy.network.actor_layers
+        first.weight.zero_()
+        first.bias.zero_()
+        fused_policy.act(inputs, draw, outputs=outputs)
+        exact = last.weight.double() @ second.bias.double().tanh() + last.bias.double()
+    assert (outputs.double() - exact).abs().max() < 2e-6 * exact.abs().max()
+
+
 def test_actions_do_not_depend_on_whether_outputs_are_wanted():
     """Outputs that nobody wants are left out where no choice is allowed."""
     fused_policy, inputs, draw, outputs = acting.made("masked")
