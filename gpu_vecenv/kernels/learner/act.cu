@@ -102,7 +102,6 @@ GV_PLAIN_KERNEL(gv_gru_act, gv_gru_act_tile)
 #else
 
 #define GV_PART (GV_SPLIT ? GV_UPPER : GV_WHOLE)
-#define GV_ACT_WIDTH (GV_WIDE ? GV_JOINT : gv_width(1))  // columns of the units of a split network in global memory
 
 // Units of the first layer on their way to global memory.
 struct GvFirstUnits {

@@ -3,6 +3,7 @@
 #include "learner/act_rows.h"
 #include "policy/draw.h"
 #include "learner/many_heads.h"
+#include "learner/wide.h"
 
 // A row of a tile, in the memory of the team.
 struct GvActRow {

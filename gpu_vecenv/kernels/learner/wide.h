@@ -25,6 +25,7 @@ GV_FN constexpr gv_i32 gv_part_first(gv_i32 part) { return part == GV_SHARED_PAR
 GV_FN constexpr gv_i32 gv_packed_first(gv_i32 part) { return part == GV_SHARED_PART ? 0 : gv_part_columns(GV_SHARED_PART); }
 
 #define GV_JOINT (GV_COLUMN_PART * GV_COLUMN_PARTS)
+#define GV_ACT_WIDTH (GV_WIDE ? GV_JOINT : gv_width(1))  // columns of the units of a split network in global memory
 #define GV_PACKED_COLUMNS (gv_part_columns(GV_SHARED_PART) + gv_part_columns(GV_AGENT_PART))
 
 GV_FN GvHalf gv_half_or_nan(float x) {
