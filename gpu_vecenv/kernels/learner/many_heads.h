@@ -49,24 +49,30 @@ GV_FN void gv_pack_weights(const GvLanes& team, gv_i32 number, gv_i32 teams, con
     }
 }
 
-// Bits of a row's mask in a word of a chunk.
-GV_FN gv_u32 gv_mask_bits(const gv_u8* mask, gv_i32 chunk, gv_i32 word) {
-    const gv_i32 first = gv_chunk_output(chunk) + 32 * word, rest = gv_chunk_output(chunk + 1) - first;
-    gv_u32 bits = 0;
-    for (gv_i32 i = 0; i < 32 && i < rest; ++i) {
-        const gv_i32 column = gv_mask_column(first + i);
-        if (column < 0 || mask[column] != 0) bits |= 1u << i;
-    }
-    return bits;
+// True if a mask allows number `bit` of a word of a row; false behind the outputs of its chunk.
+GV_FN bool gv_allows(const gv_u8* mask, gv_i32 word, gv_i32 bit) {
+    const gv_i32 chunk = word / GV_CHUNK_WORDS, output = gv_chunk_output(chunk) + word % GV_CHUNK_WORDS * 32 + bit;
+    if (output >= gv_chunk_output(chunk + 1)) return false;
+    const gv_i32 column = GV_MASKS_ALL ? output : gv_mask_column(output);
+    return column < 0 || mask[column] != 0;
 }
 
 // Writes the masks of the rows of team `number` as bits, and the first chunk with an allowed choice to `kinds`, unless it is null.
+// Lanes of a group read neighbouring bytes, of some words at a time, whose loads wait together.
 GV_FN void gv_pack_masks_of_rows(const GvArgs& a, const GvLanes& team, gv_i32 number, gv_i32 all, gv_i32* kinds) {
-    const gv_i32 first = number * GV_ROWS, rows = all - first < GV_ROWS ? all - first : GV_ROWS;
-    GV_FOR(i, rows * GV_MASK_WORDS) {
-        const gv_i32 row = first + i / GV_MASK_WORDS, word = i % GV_MASK_WORDS;
-        const gv_u8* mask = (const gv_u8*)a.mask.at + gv_place_in(a.mask, row, a.samples_per_step);
-        a.allowed[(gv_i64)row * GV_MASK_WORDS + word] = (gv_i32)gv_mask_bits(mask, word / GV_CHUNK_WORDS, word % GV_CHUNK_WORDS);
+    constexpr gv_i32 SOME = 8;
+    const gv_i32 first = number * GV_ROWS, rows = all - first < GV_ROWS ? all - first : GV_ROWS, words = rows * GV_MASK_WORDS;
+    const GvGroup group = gv_group(team);
+    GV_LOOP for (gv_i32 begin = SOME * group.number; begin < words; begin += SOME * GV_GROUPS) {
+        GvValues<bool, 32 * SOME> allowed;
+        gv_each_value(allowed, group, [&](gv_i32 i, bool& bit) {
+            const gv_i32 at = begin + i / 32, row = first + (at < words ? at / GV_MASK_WORDS : 0);
+            const gv_u8* mask = (const gv_u8*)a.mask.at + gv_place_in(a.mask, row, a.samples_per_step);
+            bit = at < words && gv_allows(mask, at % GV_MASK_WORDS, i % 32);
+        });
+        gv_each_word(allowed, group, [&](gv_i32 i, gv_u32 word) {
+            if (begin + i < words) a.allowed[(gv_i64)first * GV_MASK_WORDS + begin + i] = (gv_i32)word;
+        });
     }
     if (kinds == nullptr) return;
     gv_barrier(team);

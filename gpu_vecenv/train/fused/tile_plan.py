@@ -577,6 +577,7 @@ def _chunk_macros(sizes: Sizes, choices: Sequence[int], mask_first: Sequence[int
         "MOST_CHOICES": max(choices), "EQUAL_CHOICES": choices[0] if len(set(choices)) == 1 else 0,
         "HEAD_COLUMNS": sizes.head_columns, "HEAD_ROW_FLOATS": HEAD_ROW_FLOATS, "CHUNK_ENTRIES": ends,
         "CHUNK_OUTPUTS": [first[entry] for entry in ends], "HEAD_COLUMNS_AT": columns_at, "MASK_COLUMNS": masks,
+        "MASKS_ALL": int(masks == [*range(first[-1])]),
     }  # fmt: skip
 
 
