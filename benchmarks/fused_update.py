@@ -55,6 +55,7 @@ CASES = {
     "pendulum": Case(3, spaces.Box(-2.0, 2.0, (1,), np.float32)),
     "tag": Case(71, spaces.MultiDiscrete([21, 21])),
     "tag, 256-256": Case(75, spaces.MultiDiscrete([21, 21]), (256, 256), rows=6250),
+    "tag, all agents": Case(735, spaces.MultiDiscrete([21, 21]), rows=6250),
     "cartpole, 128-128": Case(4, spaces.Discrete(2), (128, 128)),
 }
 

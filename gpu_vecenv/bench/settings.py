@@ -117,6 +117,10 @@ SETTINGS: dict[str, tuple[Setting, ...]] = {
             TAG, 2_000, EXTENDED, only=(*FUSED_OR_GRAPH, "graph_tf32", "graph_bfloat16"), network=NetworkConfig((256, 256)),
             ppo=PPOConfig(num_steps=16, num_epochs=1, num_minibatches=4),
         ),
+        Setting(TAG, 1_000, {"use_full_observation": True}, only=FUSED_OR_GRAPH, ppo=four_by_four(16)),
+        *(Setting("WarpRice-v0", 1_000, params, only=FUSED_OR_GRAPH, ppo=four_by_four(20))
+          for params in ({}, {"negotiation_on": True})),
+        Setting("WarpCovid-v0", 1_000, only=FUSED_OR_GRAPH, ppo=four_by_four(16)),
     ),
     "cpu": (
         Setting(CARTPOLE, 1_024, ppo=four_by_four(16)),

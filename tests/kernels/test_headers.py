@@ -15,7 +15,7 @@ from gpu_vecenv.spec.header import args_header
 from gpu_vecenv.spec.world_header import world_header
 from gpu_vecenv.testing.nvrtc import compile_text
 from gpu_vecenv.train.fused.recurrent_plan import RecurrentSizes, recurrent_act_program, recurrent_update_program
-from gpu_vecenv.train.fused.tile_plan import Sizes, update_program
+from gpu_vecenv.train.fused.tile_plan import Sizes, act_program, update_program
 from tests.roles.harvest import SPEC as HARVEST
 from tests.roles.shared import SPEC as POT
 from tests.roles.town import SPEC as TOWN
@@ -30,10 +30,15 @@ LANES = {"target/lanes.h": 2, "target/lanes_warp.h": 32, "target/warp_tile.h": 3
 """Lanes of a team, for headers of lanes; a warp has 32."""
 
 SIZES, GRU = Sizes(4, (8, 8), "tanh", 2, (2,)), RecurrentSizes(4, (32,), "tanh", 2, (2,))
+HEADS = Sizes(4, (8, 8), "tanh", 34, (2,) * 17, (0,) * 17, split=True, head_columns=64)
 PROGRAMS = {
     "learner/gru.h": recurrent_update_program(GRU),
     "learner/gru_tile.h": recurrent_act_program(GRU.acting),
     "learner/replay.h": REPLAY_ADD,
+    "learner/act_rows.h": act_program(SIZES),
+    "learner/act_heads.h": act_program(HEADS),
+    "learner/heads_gradient.h": update_program(HEADS),
+    "learner/many_heads.h": update_program(HEADS),
 }
 """Programs of headers that not every update has."""
 

@@ -44,6 +44,16 @@ def test_features_may_lie_apart():
     assert_moments(moments(samples.t()[::2], valid[::2]), samples.t()[::2].double().numpy())
 
 
+@pytest.mark.parametrize("rows", [3, 700])
+def test_steps_may_lie_apart(rows):
+    """Rows of some agents of a step have a gap before those of the next one. The bits are those of a copy."""
+    slab = torch.randn(40, rows + 5, 17, generator=torch.Generator().manual_seed(3))
+    part, valid = slab[:, 2:-3], torch.rand(40 * rows, generator=torch.Generator().manual_seed(4)) < 0.7
+    found, copied = moments(part, valid), moments(part.flatten(0, 1), valid)
+    assert all(torch.equal(x, y) for x, y in zip(found, copied, strict=True))
+    assert_moments(found, part.flatten(0, 1)[valid].double().numpy())
+
+
 @pytest.mark.parametrize("features", [1, 5, 200])
 def test_merged_moments_are_those_of_all_samples(features):
     g = torch.Generator().manual_seed(2)

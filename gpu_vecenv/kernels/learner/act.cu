@@ -1,28 +1,23 @@
 // Policies at work: the same networks as in gradient.cu, without derivatives.
 //
-//   gv_act       draws an action for each row and stores it with its log-probability
-//   gv_evaluate  log-probabilities of given actions
-//   gv_values    values of the critic
-//   gv_first     units of the first layer of a split network, from which the others continue
-//   gv_gru_act   as gv_act, for a policy with a GRU; also takes and gives its states
+//   gv_act         draws an action for each row and stores it with its log-probability
+//   gv_evaluate    log-probabilities of given actions
+//   gv_values      values of the critic
+//   gv_first       units of the first layer of a split network, from which the others continue
+//   gv_wide_first  the same of a wide one, with weights that gv_pack_first has packed; gv_wide_worlds has the sums of shared parts
+//   gv_pack_heads  weights of the last layer of an actor with many heads, as gv_act and gv_evaluate read them
+//   gv_gru_act     as gv_act, for a policy with a GRU; also takes and gives its states
 //
 // A team loads one network and computes its tiles of rows. After that its groups do not wait for each other, but for those that
 // share the units of a GRU.
+#include "learner/act_rows.h"
 #include "learner/choose.h"
 #include "learner/load_network.h"
 #include "learner/rows.h"
+#include "learner/wide.h"
 
 // Memory of a team: the network and features of 16 bits, then outputs. With the upper layers of a split network it has no features.
-#define GV_SCRATCH (GV_HALVES * (gv_i32)sizeof(GvHalf) / 4 + GV_FLOATS)
-
-// Rows of a group in a tile: the first one, their number, and their outputs.
-struct GvOwn {
-    float* outputs;  // [GV_OWN, GV_OUTPUT_STRIDE]
-    gv_i32 first, rows;
-};
-
-GV_FN gv_i64 gv_place(const GvArgs& a, const GvSlab& slab, gv_i32 row) { return gv_place_in(slab, row, a.samples_per_step); }
-GV_FN float& gv_log_prob_of(const GvArgs& a, gv_i32 row) { return ((float*)a.log_prob.at)[gv_place(a, a.log_prob, row)]; }
+#define GV_SCRATCH gv_scratch_floats()
 
 GV_FN const gv_u8* gv_mask_of(const GvArgs& a, gv_i32 row) {
 #ifdef GV_CHOICES
@@ -31,6 +26,7 @@ GV_FN const gv_u8* gv_mask_of(const GvArgs& a, gv_i32 row) {
     return nullptr;
 }
 
+#if GV_CHUNKS == 0
 // Draws an entry of a row, and stores the action.
 GV_FN void gv_act_entry(const GvArgs& a, gv_i32 row, gv_i32 entry, float* outputs, GvNoise noise) {
     const GvAction action = gv_choose(a.box, entry, outputs, gv_mask_of(a, row), noise, a.likeliest != 0);
@@ -63,6 +59,7 @@ GV_FN void gv_choose_for_rows(GvOwnNoise& noise, const GvArgs& a, const GvGroup&
     gv_group_barrier(group);
     GV_GROUP_FOR(i, own.rows) gv_log_prob_of(a, own.first + i) = gv_sum_of_terms(own.outputs + i * GV_OUTPUT_STRIDE);
 }
+#endif
 
 #if GV_GRU_COLUMNS > 0
 #include "learner/gru_tile.h"
@@ -108,7 +105,7 @@ GV_PLAIN_KERNEL(gv_gru_act, gv_gru_act_tile)
 
 // Units of the first layer on their way to global memory.
 struct GvFirstUnits {
-    GvStripes<gv_width(1)> units;  // of the group's rows
+    GvStripes<GV_ACT_WIDTH> units;  // of the group's rows
 };
 template <gv_i32 LAYER, gv_i32 ROWS, gv_i32 N>
 GV_FN void gv_keep_units(GvFirstUnits& kept, const GvGroup& group, const GvRows<ROWS, N>& units, gv_i32 first) {
@@ -123,14 +120,14 @@ GV_FN void gv_compute(const GvArgs& a, const GvGroup& group, const GvNetwork<OUT
                       const GvOwn& own) {
     GvForget forget;
     GvSums<GV_OWN, GvNetwork<OUTPUTS>::COLUMNS> sums;
-    const GvStripes<gv_width(1)> lower = gv_part(GvStripes<gv_width(1)>{a.units}, own.first, 0);
+    const GvStripes<GV_ACT_WIDTH> lower = gv_part(GvStripes<GV_ACT_WIDTH>{a.units}, own.first, 0);
     if constexpr (PART == GV_FIRST) {
         GvFirstUnits kept = {lower};
         gv_forward_from<1>(network, group, features, kept, sums);
     } else if constexpr (PART == GV_UPPER) {
         GvRows<GV_OWN, gv_width(1)> units;
         gv_load(units, group, lower);
-        gv_forward_from<2>(network, group, units, forget, sums);
+        gv_forward_above(network, group, units, forget, sums);
     } else {
         sums = gv_forward<GV_OWN>(network, group, features, forget);
     }
@@ -188,6 +185,9 @@ GV_FN void gv_each_tile(const GvArgs& a, const GvLanes& team, gv_i32 number, Wan
 GV_FN bool gv_always(const GvGroup&, const GvOwn&) { return true; }
 GV_FN void gv_nothing(const GvGroup&, const GvOwn&) {}
 
+#if GV_CHUNKS > 0
+#include "learner/act_heads.h"
+#else
 #ifdef GV_CHOICES
 GV_FN float gv_evaluated(const GvArgs& a, gv_i32 row, float* outputs, const GvAction (&action)[GV_ENTRIES]) {
     float entropy[GV_ENTRIES];
@@ -222,6 +222,8 @@ GV_FN void gv_evaluate_tiles(const GvArgs& a, const GvLanes& team, gv_i32 number
     });
 }
 
+#endif
+
 // True if a value of the group's rows is wanted: all are, or those whose byte in `mask` is 1. Other values are then undefined.
 GV_FN bool gv_wanted(const GvArgs& a, const GvGroup& group, const GvOwn& own) {
     if (a.mask.at == nullptr) return true;
@@ -240,8 +242,65 @@ GV_FN void gv_value_tiles(const GvArgs& a, const GvLanes& team, gv_i32 number) {
 GV_PLAIN_KERNEL(gv_act, gv_act_tiles)
 GV_PLAIN_KERNEL(gv_evaluate, gv_evaluate_tiles)
 GV_PLAIN_KERNEL(gv_values, gv_value_tiles)
+#if GV_CHUNKS > 0
+GV_PLAIN_KERNEL(gv_pack_heads, gv_pack_teams)
+#if GV_MASKED
+GV_PLAIN_KERNEL(gv_pack_masks, gv_pack_masks_teams)
+#endif
+#endif
 
-#if GV_SPLIT
+#if GV_WIDE
+GV_FN void gv_pack_first_of(const GvArgs& a, const GvLanes& team, gv_i32 column) {
+    gv_pack_column(team, a.layers[0], column, a.first_weights + column * GV_PACKED_COLUMNS, a.first_biases + column);
+}
+
+// Sums of a part of the columns of a tile: `row` is the group's first of `rows` rows, whose features are in `obs`.
+template <gv_i32 PART>
+GV_FN void gv_first_sums(GvFirstSums& sums, const GvArgs& a, const GvLanes& team, const GvGroup& group, const GvSlab& obs,
+                         const GvNorm& norm, gv_i32 rows_per_step, gv_i32 row, gv_i32 rows, gv_i32 first) {
+    GvObservedRows<PART> source = {obs, norm, {}, {}};
+    GvOwnSamples samples;
+    gv_each_value(samples, group, [&](gv_i32 i, gv_i32& sample) { sample = row + i < rows ? row + i : -1; });
+    source.rows = gv_rows_of(samples, group, obs, rows_per_step);
+    gv_begin_sums<PART>(sums, group, a.first_biases, a.world_sums, row, rows, a.agents, first);
+    gv_add_features<PART>(sums, team, group, source, a.first_weights, first);
+}
+
+GV_FN void gv_wide_first_tiles(const GvArgs& a, const GvLanes& team, gv_i32 number) {
+    const GvGroup group = gv_group(team);
+    const gv_i32 items = (a.rows + GV_ROWS - 1) / GV_ROWS * GV_COLUMN_PARTS;
+    GV_LOOP for (gv_i32 item = number; item < items; item += a.teams) {
+        const gv_i32 row = item / GV_COLUMN_PARTS * GV_ROWS + group.number * GV_OWN, rest = a.rows - row;
+        const gv_i32 first = item % GV_COLUMN_PARTS * GV_COLUMN_PART;
+        const GvOwn own = {nullptr, row, rest < 0 ? 0 : rest < GV_OWN ? rest : GV_OWN};
+        if (a.partly != 0 && gv_vote(team, gv_wanted(a, group, own)) == 0) continue;
+        GvFirstSums sums;
+        gv_first_sums<GV_AGENT_PART>(sums, a, team, group, a.obs, a.norm, a.samples_per_step, row, a.rows, first);
+        GvRows<GV_OWN, GV_COLUMN_PART> units;
+        gv_each_pair(sums, group, [&](const GvPlace& place, float& x, float& y) {
+            gv_put(units, place, 0, gv_activated<1>(x).value, gv_activated<1>(y).value);
+        });
+        gv_store(units, group, gv_part(GvStripes<GV_JOINT>{a.units}, row, first));
+    }
+}
+
+#if GV_SHARED
+GV_FN void gv_wide_worlds_tiles(const GvArgs& a, const GvLanes& team, gv_i32 number) {
+    const GvGroup group = gv_group(team);
+    const gv_i32 worlds = a.rows / a.agents, items = (worlds + GV_ROWS - 1) / GV_ROWS * GV_COLUMN_PARTS;
+    GV_LOOP for (gv_i32 item = number; item < items; item += a.teams) {
+        const gv_i32 row = item / GV_COLUMN_PARTS * GV_ROWS + group.number * GV_OWN;
+        const gv_i32 first = item % GV_COLUMN_PARTS * GV_COLUMN_PART;
+        GvFirstSums sums;
+        gv_first_sums<GV_SHARED_PART>(sums, a, team, group, a.shared, a.shared_norm, a.worlds_per_step, row, worlds, first);
+        gv_store_world_sums(sums, group, a.world_sums, row, worlds, first);
+    }
+}
+GV_PLAIN_KERNEL(gv_wide_worlds, gv_wide_worlds_tiles)
+#endif
+GV_PLAIN_KERNEL(gv_pack_first, gv_pack_first_of)
+GV_PLAIN_KERNEL(gv_wide_first, gv_wide_first_tiles)
+#elif GV_SPLIT
 // One output, because the biases of the outputs are not needed and a critic has no more.
 GV_FN void gv_first_tiles(const GvArgs& a, const GvLanes& team, gv_i32 number) {
     const auto wanted = [&](const GvGroup& group, const GvOwn& own) { return a.partly == 0 || gv_wanted(a, group, own); };

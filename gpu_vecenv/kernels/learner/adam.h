@@ -29,6 +29,12 @@ GV_FN bool gv_is_weight(gv_i32 column) {
     return of_critic < 0 ? column < GV_ACTOR_WEIGHTS : of_critic < GV_CRITIC_WEIGHTS;
 }
 
+// True for a column of weights of a split network: the slices of gv_weight_sums have its partial sums, not all teams.
+GV_FN bool gv_is_sum_of_slices(gv_i32 column) {
+    const gv_i32 of_critic = column - GV_ACTOR_COLUMNS;
+    return of_critic < 0 ? column < gv_weight_columns(0) : of_critic < gv_weight_columns(1);
+}
+
 // Part of the gradient that a column belongs to: all, or the actor and the critic.
 GV_FN gv_i32 gv_part_of(gv_i32 column) { return GV_TWO_COUNTS && column >= GV_ACTOR_COLUMNS ? 1 : 0; }
 
@@ -43,10 +49,11 @@ GV_FN void gv_reduce_columns(const GvArgs& a, const GvLanes& team, gv_i32 block)
         const gv_i32 column = first + i % GV_REDUCED, of_critic = column - GV_ACTOR_COLUMNS;
         const float* critic = a.partial + (gv_i64)a.actor_blocks * GV_ACTOR_COLUMNS;
         float sum = 0.0f;
-        const gv_i32 rows = column < GV_GRU_COLUMNS ? a.slices : a.actor_blocks;
+        const bool sliced = column < GV_GRU_COLUMNS || (GV_SPLIT && gv_is_sum_of_slices(column));
+        const gv_i32 rows = sliced ? a.slices : of_critic < 0 ? a.actor_blocks : a.critic_blocks;
         if (of_critic < 0) sum = gv_slice_sum<GV_SLICES, 8>(a.partial + column, rows, GV_ACTOR_COLUMNS, i / GV_REDUCED);
         else if (of_critic < GV_CRITIC_COLUMNS)
-            sum = gv_slice_sum<GV_SLICES, 8>(critic + of_critic, a.critic_blocks, GV_CRITIC_COLUMNS, i / GV_REDUCED);
+            sum = gv_slice_sum<GV_SLICES, 8>(critic + of_critic, rows, GV_CRITIC_COLUMNS, i / GV_REDUCED);
         slices[i] = sum;
     }
     gv_barrier(team);

@@ -49,6 +49,12 @@ GV_TABLE(gv_network_floats, GV_NETWORK_FLOATS)
 
 #define GV_LAST_STRIDE gv_weight_stride(GV_LAST)
 
+// Memory of a team: numbers of 16 bits, then floats. Kernels of the first layer of a wide network have other numbers of 16 bits.
+GV_FN constexpr gv_i32 gv_scratch_floats() {
+    constexpr gv_i32 all = GV_HALVES * (gv_i32)sizeof(GvHalf) / 4 + GV_FLOATS, streamed = GV_STREAMED * (gv_i32)sizeof(GvHalf) / 4;
+    return all > streamed ? all : streamed;
+}
+
 // A network in the memory of a team: weights of 16 bits, then floats.
 template <gv_i32 OUTPUTS>
 struct GvNetwork {
@@ -178,7 +184,7 @@ GV_FN void gv_forward_from(const GvNetwork<OUTPUTS>& network, const GvGroup& gro
     constexpr bool LAST = LAYER == GV_LAYERS;  // its units go into the outputs chunk by chunk
     constexpr bool LEAVES = LAST || (GV_SPLIT && LAYER == 1);  // no unit stays in registers
     constexpr gv_i32 WIDTH = gv_width(LAYER), CHUNK = LAST ? GV_LAST_CHUNK : LAYER == 1 ? gv_chunk(WIDTH) : 16;
-    static_assert(!(LAST && GV_SPLIT && LAYER == 1), "a split network has two hidden layers or more");
+    static_assert(!(LAST && GV_SPLIT && LAYER == 1), "another kernel computes the first layer of a wide network");
     GvRows<ROWS, LEAVES ? CHUNK : WIDTH> high;
     GvRows<ROWS, LAST ? CHUNK : 16> low;
     if constexpr (LAST) gv_fill(outputs, group, network.floats + gv_biases_at(GV_LAST));
@@ -213,4 +219,17 @@ GV_FN GvSums<ROWS, GvNetwork<OUTPUTS>::COLUMNS> gv_forward(const GvNetwork<OUTPU
     GvSums<ROWS, GvNetwork<OUTPUTS>::COLUMNS> outputs;
     gv_forward_from<1>(network, group, features, keep, outputs);
     return outputs;
+}
+
+// Outputs of a split network from the units of its first layer. If there is no other hidden layer, these have no low parts.
+template <gv_i32 ROWS, gv_i32 OUTPUTS, class Keep>
+GV_FN void gv_forward_above(const GvNetwork<OUTPUTS>& network, const GvGroup& group, const GvRows<ROWS, gv_width(1)>& units,
+                            Keep& keep, GvSums<ROWS, GvNetwork<OUTPUTS>::COLUMNS>& outputs) {
+    if constexpr (GV_LAYERS > 1) {
+        gv_forward_from<2>(network, group, units, keep, outputs);
+    } else {
+        gv_fill(outputs, group, network.floats + gv_biases_at(GV_LAST));
+        gv_add_layer<gv_width(1)>(outputs, group, units, gv_last_low(network));
+        gv_add_layer<gv_width(1)>(outputs, group, units, gv_weights<GV_LAST>(network));
+    }
 }

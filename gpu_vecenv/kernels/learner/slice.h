@@ -2,30 +2,40 @@
 #pragma once
 #include "learner/tile.h"
 
+// Calls add(memory) for the stages slice, slice + slices, ..., of ROWS rows each. start(memory, row) starts the copies of the stage
+// that begins with a row; those of STAGES - 1 stages are in flight while another one is added. A stage has SIZE numbers of 16 bits.
+template <gv_i32 STAGES, gv_i32 SIZE, gv_i32 ROWS, class Start, class Add>
+GV_FN void gv_each_stage(const GvLanes& team, gv_i32 slice, gv_i32 slices, gv_i32 stages, Start start, Add add) {
+    const auto place = [&](gv_i32 number) { return (GvHalf*)team.scratch + number % STAGES * SIZE; };
+    const auto begin = [&](gv_i32 number) {
+        const gv_i32 stage = slice + number * slices;
+        if (stage < stages) start(place(number), stage * ROWS);
+        gv_end_copies();
+    };
+    for (gv_i32 number = 0; number < STAGES - 1; ++number) begin(number);
+    GV_LOOP for (gv_i32 number = 0; slice + number * slices < stages; ++number) {
+        gv_wait_copies<STAGES - 2>();
+        gv_barrier(team);  // the stage is there, and the one before it has been multiplied
+        begin(number + STAGES - 1);
+        add(place(number));
+    }
+    gv_wait_copies<0>();
+}
+
 // sums = a^T b and totals = a^T 1 for M columns of `deltas` from `first` on, and N columns of `units`, over the stages slice,
 // slice + slices, ... A stage has GV_STAGE_ROWS rows. Some stages are loaded while another one is multiplied.
 template <gv_i32 M, gv_i32 N, class Deltas, class Units>
 GV_FN void gv_sum_slice(GvSpread<M, N>& sums, const GvLanes& team, gv_i32 slice, gv_i32 slices, gv_i32 stages, Deltas deltas,
                         gv_i32 first, Units units) {
-    constexpr gv_i32 SIZE = GV_STAGE_ROWS * (M + N);
     const GvGroup group = gv_group(team);
-    const auto place = [&](gv_i32 number) { return (GvHalf*)team.scratch + number % GV_STAGES * SIZE; };
-    const auto start = [&](gv_i32 number) {
-        const gv_i32 stage = slice + number * slices, row = stage * GV_STAGE_ROWS;
-        if (stage < stages) {
-            gv_start_stripes<GV_STAGE_ROWS>(team, GvStripes<M>{place(number)}, gv_part(deltas, row, first));
-            gv_start_stripes<GV_STAGE_ROWS>(team, GvStripes<N>{place(number) + GV_STAGE_ROWS * M}, gv_part(units, row, 0));
-        }
-        gv_end_copies();
+    const auto start = [&](GvHalf* memory, gv_i32 row) {
+        gv_start_stripes<GV_STAGE_ROWS>(team, GvStripes<M>{memory}, gv_part(deltas, row, first));
+        gv_start_stripes<GV_STAGE_ROWS>(team, GvStripes<N>{memory + GV_STAGE_ROWS * M}, gv_part(units, row, 0));
+    };
+    const auto add = [&](GvHalf* memory) {
+        const GvStripes<M> left = {memory};
+        gv_add_columns<GV_STAGE_ROWS>(sums, group, left, GvStripes<N>{memory + GV_STAGE_ROWS * M});
     };
     gv_clear(sums);
-    for (gv_i32 number = 0; number < GV_STAGES - 1; ++number) start(number);
-    GV_LOOP for (gv_i32 number = 0; slice + number * slices < stages; ++number) {
-        gv_wait_copies<GV_STAGES - 2>();
-        gv_barrier(team);  // the stage is there, and the one before it has been multiplied
-        start(number + GV_STAGES - 1);
-        const GvStripes<M> left = {place(number)};
-        gv_add_columns<GV_STAGE_ROWS>(sums, group, left, GvStripes<N>{place(number) + GV_STAGE_ROWS * M});
-    }
-    gv_wait_copies<0>();
+    gv_each_stage<GV_STAGES, GV_STAGE_ROWS*(M + N), GV_STAGE_ROWS>(team, slice, slices, stages, start, add);
 }

@@ -5,36 +5,57 @@
 //   gv_deltas       the layers above it, the loss, and derivatives down to the first layer
 //   gv_weight_sums  sums over rows of derivatives times units, which are the gradient
 //
-// and gv_reduce and gv_adam follow as in gradient.cu. Sums of the gradient of a large layer do not fit in the registers of a team.
-// Therefore units and derivatives of all rows go through global memory, as numbers of 16 bits, and a team of gv_weight_sums sums a
-// part of a layer's gradient over a slice of the rows.
+// The first layer of a wide network (wide.h) does not fit in the memory of a team. Other kernels compute it, for both networks at a
+// time: gv_wide_units and gv_wide_sums, from features that gv_pack_rows has packed before the epochs and from weights that
+// gv_pack_first packs before each minibatch. gv_pack_worlds, gv_world_units and gv_world_sums do the same for a shared part, whose
+// derivatives gv_world_deltas takes from those of the agents.
+//
+// and gv_reduce and gv_adam follow as in gradient.cu. For an actor with many heads, gv_pack_heads comes before them (many_heads.h).
+// Sums of the gradient of a large layer do not fit in the registers of a team. Therefore units and derivatives of all rows go through
+// global memory, as numbers of 16 bits, and a team of gv_weight_sums sums a part of a layer's gradient over a slice of the rows.
 #include "learner/backward.h"
 #include "learner/load_network.h"
 #include "learner/partial.h"
 #include "learner/slice.h"
+#include "learner/wide.h"
 #include "learner/adam.h"
+#if GV_CHUNKS > 0
+#include "learner/heads_gradient.h"
+#endif
 
 // ---- arrays between the kernels --------------------------------------------------------------------------------
 
 // Arrays with a.room rows in stripes: features, then the arrays of each network. Columns of these: units and derivatives of each
-// hidden layer, with slopes at the place of derivatives until these replace them; derivatives of the outputs.
+// hidden layer, with slopes at the place of derivatives until these replace them; derivatives of the outputs. Wide networks have no
+// features here; units and derivatives of the first layer of both lie side by side.
 GV_TABLE(gv_array_at, GV_ARRAYS_AT)  // of the units of a layer
-#define GV_OUTPUT_ROWS GvNetwork<GV_OUTPUTS>::ROWS
+GV_TABLE(gv_last_width, GV_LAST_WIDTHS)       // derivatives by the outputs, of a network
+
+GV_FN constexpr gv_i32 gv_array_width(gv_i32 layer) { return GV_WIDE && layer == 1 ? GV_JOINT : gv_width(layer); }
 
 GV_FN GvHalf* gv_array(const GvArgs& a, gv_i32 network, gv_i32 columns) {
-    return a.stash + (GV_HIGH_COLUMNS + (gv_i64)network * GV_ARRAY_COLUMNS + columns) * a.room;
+    return a.stash + (GV_COMMON_COLUMNS + (gv_i64)network * GV_ARRAY_COLUMNS + columns) * a.room;
 }
 GV_FN GvStripes<GV_HIGH_COLUMNS> gv_features_of(const GvArgs& a) { return {a.stash}; }
+GV_FN GvStripes<GV_JOINT> gv_joint_of(const GvArgs& a, bool deltas) { return {a.stash + (deltas ? (gv_i64)GV_JOINT * a.room : 0)}; }
+
+// Units of a layer, or its derivatives.
 template <gv_i32 LAYER>
-GV_FN GvStripes<gv_width(LAYER)> gv_units_of(const GvArgs& a, gv_i32 network) {
-    return {gv_array(a, network, gv_array_at(LAYER))};
+GV_FN GvStripes<gv_array_width(LAYER)> gv_array_of(const GvArgs& a, gv_i32 network, bool deltas) {
+    if constexpr (GV_WIDE && LAYER == 1) return gv_part(gv_joint_of(a, deltas), 0, network * gv_width(1));
+    else return {gv_array(a, network, gv_array_at(LAYER) + (deltas ? gv_width(LAYER) : 0))};
 }
 template <gv_i32 LAYER>
-GV_FN GvStripes<gv_width(LAYER)> gv_deltas_of(const GvArgs& a, gv_i32 network) {
-    return {gv_array(a, network, gv_array_at(LAYER) + gv_width(LAYER))};
+GV_FN auto gv_units_of(const GvArgs& a, gv_i32 network) {
+    return gv_array_of<LAYER>(a, network, false);
 }
-GV_FN GvStripes<GV_OUTPUT_ROWS> gv_last_deltas_of(const GvArgs& a, gv_i32 network) {
-    return {gv_array(a, network, gv_array_at(GV_LAST))};
+template <gv_i32 LAYER>
+GV_FN auto gv_deltas_of(const GvArgs& a, gv_i32 network) {
+    return gv_array_of<LAYER>(a, network, true);
+}
+template <class Head>
+GV_FN GvStripes<gv_last_width(Head::NUMBER)> gv_last_deltas_of(const GvArgs& a) {
+    return {gv_array(a, Head::NUMBER, gv_array_at(GV_LAST))};
 }
 
 // ---- memory of a team ------------------------------------------------------------------------------------------
@@ -48,7 +69,7 @@ GV_FN constexpr gv_i32 gv_parts_up_to(gv_i32 network, gv_i32 layer) {
     return layer == 0 ? 0 : gv_gradient_tiles(network, layer) + gv_parts_up_to(network, layer - 1);
 }
 #define GV_ACTOR_TILES gv_parts_up_to(0, GV_LAST)
-#define GV_SCRATCH (GV_HALVES * (gv_i32)sizeof(GvHalf) / 4 + GV_FLOATS)
+#define GV_SCRATCH gv_scratch_floats()
 
 GV_FN float* gv_floats(const GvLanes& team) { return (float*)((GvHalf*)team.scratch + GV_HALVES); }
 
@@ -79,6 +100,7 @@ GV_FN void gv_keep_deltas(GvKept& kept, const GvGroup& group, const GvRows<GV_OW
     gv_store(deltas, group, gv_part(gv_deltas_of<LAYER>(kept.a, kept.network), kept.row, first));
 }
 
+#if !GV_WIDE
 // Units and slopes of the first layer of network 0, the actor, or 1, in the tiles `first`, `first` + `blocks`, ... The actor's
 // teams also write the features.
 GV_FN void gv_first_of(const GvArgs& a, const GvLanes& team, gv_i32 number, gv_i32 first, gv_i32 blocks) {
@@ -107,6 +129,7 @@ GV_FN void gv_first_of(const GvArgs& a, const GvLanes& team, gv_i32 number, gv_i
         gv_group_barrier(group);
     }
 }
+#endif
 
 // The layers above, the loss and the derivatives of one network in such tiles. `columns` get the sums of the loss.
 template <class Head>
@@ -132,7 +155,7 @@ GV_FN void gv_deltas_of_network(const GvArgs& a, const GvLanes& team, gv_i32 fir
         {
             GvRows<GV_OWN, gv_width(1)> units;
             gv_load(units, group, gv_part(gv_units_of<1>(a, Head::NUMBER), kept.row, 0));
-            gv_forward_from<2>(network, group, units, kept, sums);
+            gv_forward_above(network, group, units, kept, sums);
         }
         gv_store_outputs<OUTPUTS>(sums, group, outputs);
         gv_group_barrier(group);
@@ -142,7 +165,7 @@ GV_FN void gv_deltas_of_network(const GvArgs& a, const GvLanes& team, gv_i32 fir
         gv_start_rows(prefetched, a, group, Head::NUMBER == 0);
         gv_group_barrier(group);
         gv_backward_from<GV_LAYERS, LAST_ROWS>(network, group, deltas, kept);
-        gv_copy_rows<GV_OWN, LAST_ROWS>(group, deltas, gv_part(gv_last_deltas_of(a, Head::NUMBER), kept.row, 0));
+        gv_copy_rows<GV_OWN, LAST_ROWS>(group, deltas, gv_part(gv_last_deltas_of<Head>(a), kept.row, 0));
         gv_group_barrier(group);
     }
     gv_wait_copies<0>();
@@ -150,16 +173,79 @@ GV_FN void gv_deltas_of_network(const GvArgs& a, const GvLanes& team, gv_i32 fir
     gv_write_terms(head, team, team.scratch, columns + gv_weight_columns(Head::NUMBER), a.adds != 0);
 }
 
+#if GV_CHUNKS > 0
+// The same for an actor with many heads.
+GV_FN void gv_deltas_of_heads(const GvArgs& a, const GvLanes& team, gv_i32 first, gv_i32 blocks, float* columns) {
+    const GvGroup group = gv_group(team);
+    const GvNetwork<GV_OUTPUTS> network = {(GvHalf*)team.scratch, gv_floats(team)};
+    const gv_i32 row = group.number * GV_OWN, tiles = (a.rows + GV_ROWS - 1) / GV_ROWS;
+    GvPrefetched prefetched = gv_prefetched(group, gv_floats(team) + GV_PREFETCH_AT);
+    gv_load_samples(prefetched.samples, a, group, first);
+    gv_start_rows(prefetched, a, group, false);
+    GvHeads heads = gv_start_heads(team, a.packed, a.layers[0], network.weights, network.floats);
+    GvActor head = {};
+    gv_load_settings(prefetched, a, team, 0);
+    const GvTile<GV_DELTA_STRIDE> all = {network.weights + GV_DELTAS_AT};
+    const GvLossTile tile_of_group = {
+        (GvLossRow*)(network.floats + GV_HEAD_ROWS_AT + row * GV_HEAD_ROW_FLOATS),
+        network.floats + GV_OUTPUTS_AT + row * GV_OUTPUT_STRIDE,
+        gv_part(all, row, 0), GV_MASKED && a.mask.at != nullptr ? (const gv_u32*)a.allowed : nullptr, (const gv_i32*)a.action.at,
+    };
+    gv_clear_halves(team, all.at, GV_ROWS * GV_DELTA_STRIDE);  // columns behind outputs stay finite; their weights are 0
+    gv_load_network<GV_OUTPUTS, GV_UPPER>(team, network, a.layers[0], a.norm);
+    gv_barrier(team);
+    GV_LOOP for (gv_i32 tile = first; tile < tiles; tile += blocks) {
+        GvOwnSamples present = prefetched.samples;
+        GvKept kept = {a, 0, (gv_i64)tile * GV_ROWS + row};
+        gv_each_value(present, group, [&](gv_i32 i, gv_i32& sample) { tile_of_group.rows[i] = gv_loss_row(a, sample); });
+        GvTopUnits top;
+        {
+            GvRows<GV_OWN, gv_width(1)> units;
+            gv_load(units, group, gv_part(gv_units_of<1>(a, 0), kept.row, 0));
+            gv_top_units<2>(network, group, units, kept, top);
+        }
+        GvRowSums log_prob;
+        gv_log_probs_of_rows(log_prob, team, group, heads, top, tile_of_group);
+        gv_each_value(log_prob, group, [&](gv_i32 i, float& sum) {
+            if (tile_of_group.rows[i].counts == 0) return;
+            GvRow numbers = gv_take_row(prefetched, i, 0);
+            numbers.advantage = (numbers.advantage - prefetched.settings->mean) * prefetched.settings->factor;
+            tile_of_group.rows[i].push = gv_surrogate(numbers, sum, *prefetched.settings, head.terms);
+        });
+        gv_load_samples(prefetched.samples, a, group, tile + blocks);
+        gv_start_rows(prefetched, a, group, false);
+        GvSums<GV_OWN, GV_TOP_WIDTH> sums;
+        gv_clear(sums);
+        gv_each_chunk(team, heads, [&](const GvChunk& chunk) {
+            const auto deltas = gv_part(gv_last_deltas_of<GvActor>(a), kept.row, chunk.number * GV_HEAD_COLUMNS);
+            if (gv_outputs_of_chunk(group, chunk, top, tile_of_group)) {
+                head.terms.entropy += gv_slopes_of_chunk(group, chunk, tile_of_group, *prefetched.settings);
+                gv_add_product<GV_HEAD_COLUMNS>(sums, group, tile_of_group.deltas, chunk.high);
+                gv_copy_rows<GV_OWN, GV_HEAD_COLUMNS>(group, tile_of_group.deltas, deltas);
+            } else {
+                gv_clear_rows<GV_OWN, GV_HEAD_COLUMNS>(group, deltas);
+            }
+        });
+        gv_backward_from_top(network, group, sums, kept);
+        gv_group_barrier(group);
+    }
+    gv_wait_copies<0>();
+    gv_barrier(team);
+    gv_write_terms(head, team, team.scratch, columns + gv_weight_columns(0), a.adds != 0);
+}
+#endif
+
 // ---- sums of the gradient --------------------------------------------------------------------------------------
 
-// Sums of M units of a layer, from unit `first` on, over the stages of a slice. Rows that fill up the last tile have derivatives of 0.
-template <gv_i32 M, gv_i32 N, class Deltas, class Units>
+// Sums of M columns of derivatives, from column `first` on, over the stages of a slice. Rows that fill up the last tile have
+// derivatives of 0. The layer has `count` units, and unit_of(column) is the one of a column, or -1.
+template <gv_i32 M, gv_i32 N, class Deltas, class Units, class UnitOf>
 GV_FN void gv_sum_units(const GvArgs& a, const GvLanes& team, gv_i32 slice, Deltas deltas, Units units, float* columns, gv_i32 first,
-                        gv_i32 count, gv_i32 from, float unscale) {
+                        gv_i32 count, gv_i32 from, float unscale, UnitOf unit_of) {
     const gv_i32 stages = (a.rows + GV_ROWS - 1) / GV_ROWS * (GV_ROWS / GV_STAGE_ROWS);
     GvSpread<M, N> sums;
     gv_sum_slice(sums, team, slice, a.slices, stages, deltas, first, units);
-    gv_write_sums(sums, gv_group(team), columns, first, count, from, unscale, a.adds != 0);
+    gv_write_sums(sums, gv_group(team), columns, first, count, from, unscale, a.adds != 0, unit_of);
 }
 
 template <gv_i32 LAYER>
@@ -168,20 +254,29 @@ GV_FN auto gv_below_of(const GvArgs& a, gv_i32 network) {
     else return gv_units_of<LAYER - 1>(a, network);
 }
 
+// Output of a column of the derivatives by the outputs of a network.
+template <gv_i32 NETWORK>
+GV_FN gv_i32 gv_output_of_column(gv_i32 column) {
+#if GV_CHUNKS > 0
+    if (NETWORK == 0) return gv_output_of(column);
+#endif
+    return column;
+}
+
 // Part number `part` of a network's gradient: parts of its hidden layers from the first on, then those of the last layer.
 template <class Head, gv_i32 LAYER>
 GV_FN void gv_sum_gradient_tile(const GvArgs& a, const GvLanes& team, gv_i32 slice, gv_i32 part, float* columns) {
     constexpr gv_i32 NETWORK = Head::NUMBER, FROM = gv_width(LAYER - 1);
-    constexpr gv_i32 UNITS = LAYER == GV_LAST ? GvNetwork<Head::OUTPUTS>::ROWS : gv_width(LAYER);
+    constexpr gv_i32 UNITS = LAYER == GV_LAST ? gv_last_width(NETWORK) : gv_width(LAYER);
     constexpr gv_i32 TILES = gv_gradient_tiles(NETWORK, LAYER), M = UNITS / TILES;
     float* own = columns + gv_weight_column(LAYER);
     const float unscale = 1.0f / a.scales[NETWORK];
     if constexpr (LAYER == GV_LAST) {
-        gv_sum_units<M, FROM>(a, team, slice, gv_last_deltas_of(a, NETWORK), gv_below_of<LAYER>(a, NETWORK), own, part * M,
-                              Head::OUTPUTS, gv_units(LAYER - 1), unscale);
+        gv_sum_units<M, FROM>(a, team, slice, gv_last_deltas_of<Head>(a), gv_below_of<LAYER>(a, NETWORK), own, part * M,
+                              Head::OUTPUTS, gv_units(LAYER - 1), unscale, gv_output_of_column<NETWORK>);
     } else if (part < TILES) {
         gv_sum_units<M, FROM>(a, team, slice, gv_deltas_of<LAYER>(a, NETWORK), gv_below_of<LAYER>(a, NETWORK), own, part * M,
-                              gv_units(LAYER), gv_units(LAYER - 1), unscale / GV_SCALE);
+                              gv_units(LAYER), gv_units(LAYER - 1), unscale / GV_SCALE, gv_same_unit);
     } else {
         gv_sum_gradient_tile<Head, LAYER + 1>(a, team, slice, part - TILES, columns);
     }
@@ -194,24 +289,181 @@ GV_FN float* gv_critic_columns(const GvArgs& a, gv_i32 row) {
     return gv_actor_columns(a, a.actor_blocks) + (gv_i64)row * GV_CRITIC_COLUMNS;
 }
 
+#if GV_WIDE
+// Unit of a column of the first layer, behind the last unit for columns of the padding.
+GV_FN gv_i32 gv_unit_of(gv_i32 column) { return column < 2 * gv_width(1) ? column % gv_width(1) : gv_units(1); }
+
+GV_FN void gv_pack_rows_of(const GvArgs& a, const GvLanes& team, gv_i32 tile) {
+    gv_pack_features<GV_AGENT_PART>(team, a.obs, a.norm, a.all_rows, a.samples_per_step, tile * GV_PACK_ROWS, a.packed_rows);
+}
+GV_FN void gv_pack_first_of(const GvArgs& a, const GvLanes& team, gv_i32 column) {
+    const gv_i32 unit = gv_unit_of(column);
+    const GvLayer& layer = column < gv_width(1) ? a.layers[0][0] : a.layers[1][0];
+    gv_pack_column(team, layer, unit, a.first_weights + column * GV_PACKED_COLUMNS, a.first_biases + column);
+}
+
+// Calls f(tile, first column) for the parts of the columns of the tiles of `rows` rows, in turn.
+template <class F>
+GV_FN void gv_each_part(const GvArgs& a, gv_i32 block, gv_i32 rows, F f) {
+    const gv_i32 items = (rows + GV_ROWS - 1) / GV_ROWS * GV_COLUMN_PARTS;
+    GV_LOOP for (gv_i32 item = block; item < items; item += a.teams) {
+        f(item / GV_COLUMN_PARTS, item % GV_COLUMN_PARTS * GV_COLUMN_PART);
+    }
+}
+
+// Units and slopes of the first layer.
+GV_FN void gv_wide_units_block(const GvArgs& a, const GvLanes& team, gv_i32 block) {
+    const GvGroup group = gv_group(team);
+    gv_each_part(a, block, a.rows, [&](gv_i32 tile, gv_i32 first) {
+        const gv_i32 row = tile * GV_ROWS + group.number * GV_OWN;
+        GvPackedRows<GV_AGENT_PART> rows = {a.packed_rows, {}};
+        gv_load_samples(rows.samples, a, group, tile);
+        GvFirstSums sums;
+        gv_begin_sums<GV_AGENT_PART>(sums, group, a.first_biases, a.world_sums, row, a.rows, a.agents, first);
+        gv_add_features<GV_AGENT_PART>(sums, team, group, rows, a.first_weights, first);
+        GvRows<GV_OWN, GV_COLUMN_PART> units, slopes;
+        gv_each_pair(sums, group, [&](const GvPlace& place, float& x, float& y) {
+            const GvUnit one = gv_activated<1>(x), two = gv_activated<1>(y);
+            gv_put(units, place, 0, one.value, two.value);
+            gv_put_finite(slopes, place, 0, one.slope, two.slope);
+        });
+        gv_store(units, group, gv_part(gv_joint_of(a, false), row, first));
+        gv_store(slopes, group, gv_part(gv_joint_of(a, true), row, first));
+    });
+}
+
+// Sums of the gradient of the first layer by a part of the features. Teams: for each part of the columns and each part of the
+// features, its slices. `times` multiplies the sums of `rows` rows of derivatives.
+template <gv_i32 PART, class SampleOf>
+GV_FN void gv_sum_part(const GvArgs& a, const GvLanes& team, gv_i32 block, gv_i32 slices, gv_i32 rows, GvStripes<GV_JOINT> deltas,
+                       const GvHalf* packed, float times, SampleOf sample_of) {
+    constexpr gv_i32 N = GV_FEATURE_PART, FROM = gv_part_first(PART), PARTS = (gv_part_features(PART) + N - 1) / N;
+    const gv_i32 slice = block % slices, part = block / slices, from = part % PARTS * N;
+    const gv_i32 first = part / PARTS * GV_COLUMN_PART, stages = (rows + GV_ROWS - 1) / GV_ROWS * (GV_ROWS / GV_STAGE_ROWS);
+    GvSpread<GV_COLUMN_PART, N> sums;
+    gv_sum_features<PART>(sums, team, slice, slices, stages, deltas, first, packed, from, sample_of);
+    const float of_actor = times / (a.scales[0] * GV_SCALE), of_critic = times / (a.scales[1] * GV_SCALE);
+    const auto write = [&](gv_i32 column, gv_i32 at, float sum) {
+        const bool actor = column < gv_width(1);
+        float* columns = actor ? gv_actor_columns(a, slice) : gv_critic_columns(a, slice);
+        gv_write_sum(columns[gv_weight_column(1) + at], (actor ? of_actor : of_critic) * sum, a.adds != 0);
+    };
+    const auto store = [&](gv_i32 row, gv_i32 i, float sum) {
+        const gv_i32 unit = gv_unit_of(first + row), feature = from + i;
+        if (unit < gv_units(1) && feature < gv_part_features(PART)) write(first + row, unit * GV_FEATURES + FROM + feature, sum);
+    };
+    const auto store_total = [&](gv_i32 row, float total) {
+        const gv_i32 unit = gv_unit_of(first + row);
+        const bool of_bias = PART == GV_AGENT_PART && from == 0 && unit < gv_units(1);
+        if (of_bias) write(first + row, gv_units(1) * GV_FEATURES + unit, total);
+    };
+    gv_each_sum(sums, gv_group(team), store, store_total);
+}
+GV_FN void gv_wide_sums_block(const GvArgs& a, const GvLanes& team, gv_i32 block) {
+    gv_sum_part<GV_AGENT_PART>(a, team, block, a.wide_slices, a.rows, gv_joint_of(a, true), a.packed_rows, 1.0f,
+                               [&](gv_i32 row) { return row < a.rows ? a.samples[row] : -1; });
+}
+
+#if GV_SHARED
+GV_FN void gv_pack_worlds_of(const GvArgs& a, const GvLanes& team, gv_i32 tile) {
+    const gv_i32 worlds = a.all_rows / a.agents;
+    gv_pack_features<GV_SHARED_PART>(team, a.shared, a.shared_norm, worlds, a.worlds_per_step, tile * GV_PACK_ROWS, a.packed_worlds);
+}
+
+// Sample of a world of the minibatch, from the rows of its agents that count; -1 if none does.
+GV_FN gv_i32 gv_world_of(const GvArgs& a, gv_i32 world) {
+    for (gv_i32 row = world * a.agents; row < (world + 1) * a.agents && row < a.rows; ++row) {
+        if (a.samples[row] >= 0) return a.samples[row] / a.agents;
+    }
+    return -1;
+}
+
+GV_FN void gv_world_units_block(const GvArgs& a, const GvLanes& team, gv_i32 block) {
+    const GvGroup group = gv_group(team);
+    const gv_i32 worlds = a.rows / a.agents;
+    gv_each_part(a, block, worlds, [&](gv_i32 tile, gv_i32 first) {
+        const gv_i32 row = tile * GV_ROWS + group.number * GV_OWN;
+        GvPackedRows<GV_SHARED_PART> rows = {a.packed_worlds, {}};
+        gv_each_value(rows.samples, group, [&](gv_i32 i, gv_i32& sample) { sample = gv_world_of(a, row + i); });
+        GvFirstSums sums;
+        gv_begin_sums<GV_SHARED_PART>(sums, group, a.first_biases, nullptr, row, worlds, 1, first);
+        gv_add_features<GV_SHARED_PART>(sums, team, group, rows, a.first_weights, first);
+        gv_store_world_sums(sums, group, a.world_sums, row, worlds, first);
+    });
+}
+
+// Means of the derivatives of a world's agents, 0 behind the last world. Teams: tiles of 16 worlds.
+GV_FN void gv_world_deltas_of(const GvArgs& a, const GvLanes& team, gv_i32 tile) {
+    typedef GvStripes<GV_JOINT> Stripes;
+    const Stripes deltas = gv_joint_of(a, true), means = {a.world_deltas};
+    GV_FOR(i, 16 * GV_JOINT / 8) {
+        const gv_i32 world = 16 * tile + i % 16, column = i / 16 * 8;
+        float sum[8] = {};
+        for (gv_i32 row = world * a.agents; row < (world + 1) * a.agents && row < a.rows; ++row) {
+            const GvEight eight = *(const GvEight*)(gv_part(deltas, row / 16 * 16, column).at + row % 16 * Stripes::ROW);
+            GV_UNROLL for (gv_i32 k = 0; k < 8; ++k) sum[k] += gv_float(eight.number[k]);
+        }
+        GvEight mean;
+        GV_UNROLL for (gv_i32 k = 0; k < 8; ++k) mean.number[k] = gv_half(sum[k] / (float)a.agents);
+        *(GvEight*)(gv_part(means, 16 * tile, column).at + i % 16 * Stripes::ROW) = mean;
+    }
+}
+
+GV_FN void gv_world_sums_block(const GvArgs& a, const GvLanes& team, gv_i32 block) {
+    gv_sum_part<GV_SHARED_PART>(a, team, block, a.world_slices, a.rows / a.agents, {a.world_deltas}, a.packed_worlds,
+                                (float)a.agents, [&](gv_i32 world) { return gv_world_of(a, world); });
+}
+#endif
+#else
 GV_FN void gv_first_block(const GvArgs& a, const GvLanes& team, gv_i32 block) {
     const gv_i32 of_critic = block - a.actor_blocks;
     const bool actor = of_critic < 0;
     gv_first_of(a, team, actor ? 0 : 1, actor ? block : of_critic, actor ? a.actor_blocks : a.critic_blocks);
 }
+#endif
 GV_FN void gv_deltas_block(const GvArgs& a, const GvLanes& team, gv_i32 block) {
     const gv_i32 of_critic = block - a.actor_blocks;
+#if GV_CHUNKS > 0
+    if (of_critic < 0) gv_deltas_of_heads(a, team, block, a.actor_blocks, gv_actor_columns(a, block));
+#else
     if (of_critic < 0) gv_deltas_of_network<GvActor>(a, team, block, a.actor_blocks, gv_actor_columns(a, block));
+#endif
     else gv_deltas_of_network<GvCritic>(a, team, of_critic, a.critic_blocks, gv_critic_columns(a, of_critic));
 }
 // Teams: for each part of the actor its slices, then those of the critic. A slice has a row of the partial sums.
 GV_FN void gv_sums_block(const GvArgs& a, const GvLanes& team, gv_i32 block) {
     const gv_i32 slice = block % a.slices, part = block / a.slices, of_critic = part - GV_ACTOR_TILES;
-    if (of_critic < 0) gv_sum_gradient_tile<GvActor, 1>(a, team, slice, part, gv_actor_columns(a, slice));
-    else gv_sum_gradient_tile<GvCritic, 1>(a, team, slice, of_critic, gv_critic_columns(a, slice));
+    constexpr gv_i32 LOWEST = GV_WIDE ? 2 : 1;
+    if (of_critic < 0) gv_sum_gradient_tile<GvActor, LOWEST>(a, team, slice, part, gv_actor_columns(a, slice));
+    else gv_sum_gradient_tile<GvCritic, LOWEST>(a, team, slice, of_critic, gv_critic_columns(a, slice));
 }
 
+#if GV_CHUNKS > 0
+GV_FN void gv_pack_block(const GvArgs& a, const GvLanes& team, gv_i32 block) {
+    gv_pack_weights(team, block, a.teams, a.layers[0], a.packed);
+}
+GV_FN void gv_pack_masks_block(const GvArgs& a, const GvLanes& team, gv_i32 block) {
+    gv_pack_masks_of_rows(a, team, block, a.num_samples, a.kinds);
+}
+GV_PLAIN_KERNEL(gv_pack_heads, gv_pack_block)
+#if GV_MASKED
+GV_PLAIN_KERNEL(gv_pack_masks, gv_pack_masks_block)
+#endif
+#endif
+#if GV_WIDE
+GV_PLAIN_KERNEL(gv_pack_rows, gv_pack_rows_of)
+GV_PLAIN_KERNEL(gv_pack_first, gv_pack_first_of)
+GV_PLAIN_KERNEL(gv_wide_units, gv_wide_units_block)
+GV_PLAIN_KERNEL(gv_wide_sums, gv_wide_sums_block)
+#if GV_SHARED
+GV_PLAIN_KERNEL(gv_pack_worlds, gv_pack_worlds_of)
+GV_PLAIN_KERNEL(gv_world_units, gv_world_units_block)
+GV_PLAIN_KERNEL(gv_world_deltas, gv_world_deltas_of)
+GV_PLAIN_KERNEL(gv_world_sums, gv_world_sums_block)
+#endif
+#else
 GV_PLAIN_KERNEL(gv_first_units, gv_first_block)
+#endif
 GV_PLAIN_KERNEL(gv_deltas, gv_deltas_block)
 GV_PLAIN_KERNEL(gv_weight_sums, gv_sums_block)
 GV_EARLY_KERNEL(gv_reduce, gv_reduce_columns)

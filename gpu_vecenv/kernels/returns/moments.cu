@@ -2,10 +2,9 @@
 // computes the moments of each tile, and another merges them. The order of additions depends on shapes alone.
 #include "program_args.h"
 
-#define GV_PREFETCH 8  // rows that a lane reads before it uses the first
-#ifdef GV_RESIDENT  // leaves registers for these rows
+#ifdef GV_RESIDENT  // leaves registers for the rows of a strand
 #undef GV_RESIDENT
-#define GV_RESIDENT 6
+#define GV_RESIDENT 3
 #endif
 
 // double: late samples of a long run must still count, and a mean may be large beside the deviation.
@@ -21,24 +20,47 @@ GV_FN void gv_add_strands(const GvLanes& team, double* numbers, gv_i32 group) {
     gv_barrier(team);
 }
 
-// Calls use(sample) for the rows of an item that count. A load of a GPU takes long, so several rows are read before the first
-// is used.
-template <class Use>
-GV_FN void gv_for_strand(const GvArgs& a, gv_i32 tile, gv_i32 feature, gv_i32 strand, Use use) {
-    const gv_i32 strands = GV_ITEMS / a.group;
-    const gv_i64 first = (gv_i64)tile * strands * GV_DEPTH + strand;
-    if (feature >= a.features) return;
-    GV_LOOP for (gv_i32 done = 0; done < GV_DEPTH; done += GV_PREFETCH) {
-        float samples[GV_PREFETCH];
-        bool counts[GV_PREFETCH];
-        GV_UNROLL for (gv_i32 k = 0; k < GV_PREFETCH; ++k) {
-            const gv_i64 row = first + (gv_i64)(done + k) * strands, held = row < a.rows ? row : a.rows - 1;
-            samples[k] = a.samples[held * a.row_stride + feature * a.feature_stride];
-            counts[k] = row < a.rows && a.valid[held] != 0;
+// Rows of a strand, of one feature. A load of a GPU takes long, so GV_FLIGHT rows are read before a loaded number is used: steps of
+// rows follow each other without branches, and a fence keeps the compiler from loading a number where it is used.
+#define GV_FLIGHT 16
+struct GvStrand {
+    float x[GV_DEPTH];
+    gv_u32 counts;  // a bit for each row
+};
+static_assert(GV_DEPTH <= 32 && GV_DEPTH % GV_FLIGHT == 0, "a bit for each row, and whole flights");
+GV_FN void gv_load_strand(GvStrand& held, const GvArgs& a, gv_i32 tile, gv_i32 feature, gv_i32 strand) {
+    const gv_i64 strands = GV_ITEMS / a.group, steps_on = strands / a.rows_per_step, rows_on = strands % a.rows_per_step;
+    const gv_i64 first = tile * strands * GV_DEPTH + strand;
+    const gv_i64 step = first / a.rows_per_step, on = steps_on * a.step_stride + rows_on * a.row_stride;
+    const gv_i64 wrap = a.step_stride - a.rows_per_step * a.row_stride;
+    gv_i64 in_step = first - step * a.rows_per_step;
+    gv_i64 at = step * a.step_stride + in_step * a.row_stride + feature * a.feature_stride;
+    held.counts = 0;
+    GV_UNROLL for (gv_i32 done = 0; done < GV_DEPTH; done += GV_FLIGHT) {
+        gv_u8 valid[GV_FLIGHT];
+        GV_UNROLL for (gv_i32 k = 0; k < GV_FLIGHT; ++k) {
+            const gv_i64 row = first + (done + k) * strands;
+            const bool inside = feature < a.features && row < a.rows;
+            held.x[done + k] = a.samples[inside ? at : 0];  // without a branch
+            valid[k] = a.valid[inside ? row : 0];
+            in_step += rows_on;
+            const bool over = in_step >= a.rows_per_step;
+            in_step -= over ? a.rows_per_step : 0;
+            at += on + (over ? wrap : 0);
         }
-        GV_UNROLL for (gv_i32 k = 0; k < GV_PREFETCH; ++k)
-            if (counts[k]) use(samples[k]);
+        gv_load_fence();
+        GV_UNROLL for (gv_i32 k = 0; k < GV_FLIGHT; ++k) {
+            const bool inside = feature < a.features && first + (done + k) * strands < a.rows;
+            held.counts |= inside && valid[k] != 0 ? 1u << (done + k) : 0u;
+        }
     }
+}
+
+// Calls use(sample) for the rows that count.
+template <class Use>
+GV_FN void gv_for_strand(const GvStrand& held, Use use) {
+    GV_UNROLL for (gv_i32 k = 0; k < GV_DEPTH; ++k)
+        if ((held.counts >> k & 1u) != 0) use(held.x[k]);
 }
 
 // Number of samples before the merge, a copy that the first kernel makes: teams of the second one read it while one of them
@@ -46,7 +68,8 @@ GV_FN void gv_for_strand(const GvArgs& a, gv_i32 tile, gv_i32 feature, gv_i32 st
 // double: as above.
 GV_FN double& gv_count_before(const GvArgs& a) { return a.tiles[(gv_i64)a.num_tiles * 3 * a.features]; }
 
-// Moments of a tile, by two passes: squares about another point than the mean would cancel if the mean is far from 0.
+// Moments of a tile, by two passes: squares about another point than the mean would cancel if the mean is far from 0. A lane with one
+// item keeps its rows for the second pass.
 // double: as above.
 GV_FN void gv_tile_moments(const GvArgs& a, const GvLanes& team, gv_i32 number) {
     const gv_i32 groups = (a.features + a.group - 1) / a.group, tile = number / groups;
@@ -55,9 +78,11 @@ GV_FN void gv_tile_moments(const GvArgs& a, const GvLanes& team, gv_i32 number) 
         GV_ONCE gv_count_before(a) = a.is_new ? 0.0 : *a.num_samples;
     }
     double *count = gv_numbers(team, 0), *sum = gv_numbers(team, 1), *squares = gv_numbers(team, 2);
+    GvStrand held;
     GV_FOR(i, GV_ITEMS) {
         double n = 0.0, added = 0.0;
-        gv_for_strand(a, tile, first + i % a.group, i / a.group, [&](float x) {
+        gv_load_strand(held, a, tile, first + i % a.group, i / a.group);
+        gv_for_strand(held, [&](float x) {
             n += 1.0;
             added += x;
         });
@@ -70,7 +95,8 @@ GV_FN void gv_tile_moments(const GvArgs& a, const GvLanes& team, gv_i32 number) 
         const gv_i32 f = i % a.group;
         const double mean = sum[f] / (count[f] < 1.0 ? 1.0 : count[f]);
         double added = 0.0;
-        gv_for_strand(a, tile, first + f, i / a.group, [&](float x) { added += (x - mean) * (x - mean); });
+        if (team.lanes < GV_ITEMS) gv_load_strand(held, a, tile, first + f, i / a.group);
+        gv_for_strand(held, [&](float x) { added += (x - mean) * (x - mean); });
         squares[i] = added;
     }
     gv_add_strands(team, squares, a.group);

@@ -130,6 +130,14 @@ GV_FN void gv_add_product_of(GvSums<ROWS, N>& sums, const GvGroup&, const Left& 
     }
 }
 
+template <gv_i32 K, gv_i32 ROWS, gv_i32 N, gv_i32 STRIDE>
+GV_FN void gv_add_exact_product(GvSums<ROWS, N>& sums, const GvGroup& group, const GvRows<ROWS, K>& high, const GvRows<ROWS, K>& low,
+                                GvTile<STRIDE> b, GvTile<STRIDE> rest) {
+    gv_add_product_of<K, true>(sums, group, low, b);
+    gv_add_product_of<K, true>(sums, group, high, rest);
+    gv_add_product_of<K, true>(sums, group, high, b);
+}
+
 template <gv_i32 M, gv_i32 N>
 struct GvSpread {
     float v[M][N], total[M];
@@ -165,9 +173,21 @@ template <class T, gv_i32 N>
 struct GvValues {
     T v[N];
 };
+template <class T, gv_i32 N>
+GV_FN T gv_held(const GvValues<T, N>& held, gv_i32 i) {
+    return held.v[i];
+}
 template <class T, gv_i32 N, class F>
 GV_FN void gv_each_value(GvValues<T, N>& held, const GvGroup&, F f) {
     for (gv_i32 i = 0; i < N; ++i) f(i, held.v[i]);
+}
+template <gv_i32 N, class F>
+GV_FN void gv_each_word(const GvValues<bool, N>& held, const GvGroup&, F f) {
+    for (gv_i32 number = 0; number < N / 32; ++number) {
+        gv_u32 word = 0;
+        for (gv_i32 i = 0; i < 32; ++i) word |= (gv_u32)held.v[32 * number + i] << i;
+        f(number, word);
+    }
 }
 template <class T, gv_i32 N, gv_i32 OTHERS, class Of, class F>
 GV_FN void gv_each_value_with(GvValues<T, N>& held, const GvGroup&, const GvValues<gv_i32, OTHERS>& others, Of of, F f) {

@@ -31,15 +31,16 @@ GV_FN gv_i32 gv_from_lane(const GvGroup& group, gv_i32 value, gv_i32 lane) {
     return found;
 }
 
-GV_FN bool gv_group_any(const GvGroup& group, bool condition) {
+GV_FN gv_u32 gv_ballot(const GvGroup& group, bool condition) {
     GvWarp& warp = gv_warps[group.number];
     warp.words[group.lane][0] = condition;
     gv_group_barrier(group);
-    bool any = false;
-    for (gv_i32 lane = 0; lane < 32; ++lane) any = any || warp.words[lane][0] != 0;
+    gv_u32 word = 0;
+    for (gv_i32 lane = 0; lane < 32; ++lane) word |= (gv_u32)(warp.words[lane][0] != 0) << lane;
     gv_group_barrier(group);
-    return any;
+    return word;
 }
+GV_FN bool gv_group_any(const GvGroup& group, bool condition) { return gv_ballot(group, condition) != 0; }
 
 GV_FN GvHalf gv_half(float value) { return {gv_half_bits(gv_rounded_to_half(value))}; }
 GV_FN float gv_float(GvHalf half) { return gv_of_half_bits(half.bits); }

@@ -56,6 +56,14 @@ GV_FN void gv_copy_rows(const GvGroup& group, GvTile<STRIDE> tile, GvStripes<COL
     }
 }
 
+// Clears the first N columns of the group's rows in stripes that start with its first row.
+template <gv_i32 ROWS, gv_i32 N, gv_i32 COLUMNS>
+GV_FN void gv_clear_rows(const GvGroup& group, GvStripes<COLUMNS> stripes) {
+    GV_GROUP_FOR(i, ROWS * N / 8) {
+        *(GvEight*)(stripes.at + gv_place_of<GvStripes<COLUMNS>>(i % ROWS, i / ROWS * 8)) = GvEight{};
+    }
+}
+
 // Starts the copies of ROWS rows of N columns of stripes to stripes in the memory of the team, see gv_start_copy().
 template <gv_i32 ROWS, gv_i32 N, gv_i32 COLUMNS>
 GV_FN void gv_start_stripes(const GvLanes& team, GvStripes<N> to, GvStripes<COLUMNS> from) {

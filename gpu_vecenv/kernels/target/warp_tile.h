@@ -169,6 +169,33 @@ GV_FN void gv_add_product_of(GvSums<ROWS, N>& sums, const GvGroup& group, const 
     }
 }
 
+// sums += (high + low) (b + rest)^T without the product of the low parts: `high` and `low` are GvRows of K columns, b and rest tiles
+// (N, K). Each fragment of b is loaded once for two products.
+template <gv_i32 K, gv_i32 ROWS, gv_i32 N, gv_i32 STRIDE>
+GV_FN void gv_add_exact_product(GvSums<ROWS, N>& sums, const GvGroup& group, const GvRows<ROWS, K>& high, const GvRows<ROWS, K>& low,
+                                GvTile<STRIDE> b, GvTile<STRIDE> rest) {
+    static_assert(N % 16 == 0, "fragments of b come in pairs");
+    const gv_i32 place = (group.lane & 7) * STRIDE + (group.lane >> 3 & 1) * 8 + (group.lane >> 4) * 8 * STRIDE;
+    GV_UNROLL for (gv_i32 step = 0; step < K / 16; ++step) {
+        gv_u32 one[ROWS / 16][4], two[ROWS / 16][4];
+        GV_UNROLL for (gv_i32 m = 0; m < ROWS / 16; ++m) {
+            gv_left(high, group, m, step, one[m]);
+            gv_left(low, group, m, step, two[m]);
+        }
+        GV_UNROLL for (gv_i32 j = 0; j < N / 8; j += 2) {
+            gv_u32 right[4], of_rest[4];
+            gv_load_matrices(group, b.at + place + 8 * j * STRIDE + 16 * step, right);
+            gv_load_matrices(group, rest.at + place + 8 * j * STRIDE + 16 * step, of_rest);
+            GV_UNROLL for (gv_i32 m = 0; m < ROWS / 16; ++m)
+                GV_UNROLL for (gv_i32 product = 0; product < 3; ++product)
+                    GV_UNROLL for (gv_i32 i = 0; i < 2; ++i) {  // neighbours, which do not wait for each other
+                        const gv_u32* word = product == 1 ? of_rest : right;
+                        gv_multiply_matrices(group, sums.v[m][j + i], product == 0 ? two[m] : one[m], word[2 * i], word[2 * i + 1]);
+                    }
+        }
+    }
+}
+
 // ---- sums over the rows of a tile ------------------------------------------------------------------------------
 
 // Groups that share M x N sums: ABOVE groups below each other, each with ROWS x COLUMNS fragments.
@@ -264,12 +291,28 @@ struct GvValues {
     T v[SLOTS];
 };
 
+// Value i, which this lane holds.
+template <class T, gv_i32 N>
+GV_FN T gv_held(const GvValues<T, N>& held, gv_i32 i) {
+    return held.v[i / 32];
+}
+
 // Calls f(i, value) for all values.
 template <class T, gv_i32 N, class F>
 GV_FN void gv_each_value(GvValues<T, N>& held, const GvGroup& group, F f) {
     GV_UNROLL for (gv_i32 slot = 0; slot < GvValues<T, N>::SLOTS; ++slot) {
         const gv_i32 i = group.lane + 32 * slot;
         if (N % 32 == 0 || i < N) f(i, held.v[slot]);
+    }
+}
+
+// Calls f(number, word) for words of 32 values each, in one lane: bit i of a word is 1 if value 32 number + i is true.
+template <gv_i32 N, class F>
+GV_FN void gv_each_word(const GvValues<bool, N>& held, const GvGroup& group, F f) {
+    static_assert(N % 32 == 0, "whole words");
+    GV_UNROLL for (gv_i32 number = 0; number < N / 32; ++number) {
+        const gv_u32 word = gv_ballot(group, held.v[number]);
+        if (group.lane == number % 32) f(number, word);
     }
 }
 

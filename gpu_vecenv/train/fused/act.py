@@ -18,10 +18,10 @@ from gpu_vecenv.backend.programs import Call
 from gpu_vecenv.backend.source import Program
 from gpu_vecenv.backend.trainer_programs import SLAB
 from gpu_vecenv.errors import ArrayTypeError, DeviceError, ShapeError
-from gpu_vecenv.train.fused.kernels import empty_halves, is_addressed_by_rows, norm_numbers
+from gpu_vecenv.train.fused.kernels import SMALL_BYTES, empty_halves, is_addressed_by_rows, norm_numbers
 from gpu_vecenv.train.fused.tile_plan import LARGEST_HALF, Sizes, act_program
 from gpu_vecenv.train.policies.actor_critic import ActorCritic
-from gpu_vecenv.train.policies.contract import Draw, Inputs
+from gpu_vecenv.train.policies.contract import Draw, Inputs, Observation, apply
 from gpu_vecenv.train.policies.networks import FeedForward
 from gpu_vecenv.train.storage.rollout import Rollout
 
@@ -63,7 +63,8 @@ class FusedActor:
         self.policy, self.sizes, self.device, self.alone = policy, sizes, device, alone
         self.action_type = torch.float32 if sizes.choices is None else torch.int32
         self.mask_columns = sum(policy.choices[entry] for entry in policy.masked or ()) if sizes.choices is not None else 0
-        norm, self.limit = norm_numbers(policy, sizes.features, device)
+        norm, self.limit = norm_numbers(policy, sizes.part_features[1], device)
+        self._of_shared = norm_numbers(policy, sizes.shared, device, "shared") if sizes.shared else None
         self.largest = LARGEST_HALF if math.isinf(self.limit) else math.inf
         box = () if policy.box is None else (policy.log_std, policy.box.centre, policy.box.half_width)
         self._tensors = [[*weights, *norm, *box] for weights in self._weights()]
@@ -72,7 +73,15 @@ class FusedActor:
         if device.type == "cuda":
             self.multiprocessors = torch.cuda.get_device_properties(device).multi_processor_count
             self.most_teams = self.multiprocessors * sizes.act_memory.resident
-        self._units: list[Tensor] = []  # the last one is used; earlier ones stay, because a recorded graph may use them
+        if sizes.wide:
+            columns = sizes.stream(1).columns
+            self.first_weights = empty_halves(columns, sum(sizes.part_columns), device=device)
+            self.first_biases = torch.empty(columns, dtype=torch.float32, device=device)
+        self.packed = empty_halves(sizes.packed_halves, device=device)
+        # The last one of each is used; earlier ones stay, because a recorded graph may use them.
+        self._units: list[Tensor] = []
+        self._allowed: list[Tensor] = []
+        self._world_sums: list[Tensor] = []
         self._prepared: weakref.WeakKeyDictionary[Draw, dict[bool, Any]] = weakref.WeakKeyDictionary()
 
     def _weights(self) -> list[list[Tensor]]:
@@ -87,8 +96,27 @@ class FusedActor:
         """Return memory for units of the first layer between two kernels, which all calls share."""
         if not self._units or len(self._units[-1]) < rows:
             tiles = -(-rows // self.sizes.rows)
-            self._units.append(empty_halves(tiles * self.sizes.rows, self.sizes.widths[0], device=self.device))
+            columns = self.sizes.stream(1).columns if self.sizes.wide else self.sizes.widths[0]
+            self._units.append(empty_halves(tiles * self.sizes.rows, columns, device=self.device))
         return self._units[-1]
+
+    def room_for_worlds(self, worlds: int) -> Tensor:
+        """Return memory for sums of the shared part of observations, which all calls share."""
+        if not self._world_sums or len(self._world_sums[-1]) < worlds:
+            columns = self.sizes.stream(1).columns
+            self._world_sums.append(torch.empty(worlds, columns, dtype=torch.float32, device=self.device))
+        return self._world_sums[-1]
+
+    def shared_norm(self) -> dict[str, Any]:
+        """Return the normalisation of the shared part of observations, as members of an argument struct."""
+        (offset, scale, shift), limit = cast("tuple[list[Tensor], float]", self._of_shared)
+        return {"offset": offset, "scale": scale, "shift": shift, "limit": limit}
+
+    def room_for_masks(self, rows: int) -> Tensor:
+        """Return memory for the masks of many heads as bits, which all calls share."""
+        if not self._allowed or len(self._allowed[-1]) < rows:
+            self._allowed.append(torch.empty(rows, self.sizes.mask_words, dtype=torch.int32, device=self.device))
+        return self._allowed[-1]
 
     def prepared(self, draw: Draw, deterministic: bool, kind: type[PreparedCall]) -> PreparedCall:
         """Return the launch that acts by some counters."""
@@ -140,63 +168,79 @@ class FusedPolicy(FusedActor):
             ShapeError, ArrayTypeError, DeviceError: a tensor does not fit.
         """
         mask = inputs.mask if self.mask_columns else None
-        return self.prepared(draw, deterministic, ActCall).act(cast(Tensor, inputs.obs), mask, outputs)
+        return self.prepared(draw, deterministic, ActCall).act(inputs.obs, mask, outputs)
 
     def log_prob(self, inputs: Inputs, action: Tensor) -> Tensor:
-        """Return the log-probabilities of the actions of all steps at once, float32 (S, B).
+        """Return the log-probabilities of the actions of all steps at once, float32 (S, B[, a]).
 
         Args:
             inputs: what the rows observe, each array (S, B, ...).
-            action: ``(S, B[, k])``, as ``act()`` returns them.
+            action: ``(S, B[, a][, k])``, as ``act()`` returns them.
 
         Raises:
             ShapeError, ArrayTypeError, DeviceError: a tensor does not fit.
         """
-        rows, obs = tuple(action.shape[:2]), cast(Tensor, inputs.obs)
-        result = torch.empty(rows, dtype=torch.float32, device=self.device)
-        for steps in self._steps(rows):
-            call = _Call(self, "gv_evaluate", 0, tuple(result[steps].shape))
-            call.place("obs", obs[steps], torch.float32, self.sizes.features)
-            call.place("action", action[steps], self.action_type, self.sizes.entries)
+        lead = row_axes(inputs.obs)
+        result = torch.empty(lead, dtype=torch.float32, device=self.device)
+        for steps in self._steps(lead):
+            call = self._call("gv_evaluate", 0, inputs.obs, steps)
+            call.place("action", self._by_row(action[steps]), self.action_type, self.sizes.entries)
             if inputs.mask is not None and self.mask_columns:
-                call.place("mask", inputs.mask[steps], torch.bool, self.mask_columns)
+                call.place("mask", self._by_row(inputs.mask[steps]), torch.bool, self.mask_columns)
             call.write(result[steps])
         return result
 
     def value(self, inputs: Inputs) -> Tensor:
         """See ``Policy.value()``."""
-        return self.values(cast(Tensor, inputs.obs).unsqueeze(0)).squeeze(0)
+        return self.values(apply(inputs.obs, lambda x: x.unsqueeze(0))).squeeze(0)
 
-    def values(self, obs: Tensor, used: Tensor | None = None) -> Tensor:
-        """Return the values of all steps at once, float32 (S, B).
+    def values(self, obs: Observation, used: Tensor | None = None) -> Tensor:
+        """Return the values of all steps at once, float32 (S, B[, a]).
 
         Args:
-            obs: float32 (S, B, *shape).
-            used: bool (S, B), False for values that nobody reads, which are undefined; None: all are used.
+            obs: float32 (S, B, *shape), or with a shared part the dict of ``Inputs``.
+            used: bool (S, B[, a]), False for values that nobody reads, which are undefined; None: all are used.
 
         Raises:
             ShapeError, ArrayTypeError, DeviceError: the tensor does not fit.
         """
-        rows = tuple(obs.shape[:2])
-        result = torch.empty(rows, dtype=torch.float32, device=self.device)
-        for steps in self._steps(rows):
-            call = _Call(self, "gv_values", 1, tuple(result[steps].shape))
-            call.place("obs", obs[steps], torch.float32, self.sizes.features)
+        lead = row_axes(obs)
+        result = torch.empty(lead, dtype=torch.float32, device=self.device)
+        for steps in self._steps(lead):
+            call = self._call("gv_values", 1, obs, steps)
             if used is not None:
-                call.place("mask", used[steps], torch.bool, 1)
+                call.place("mask", self._by_row(used[steps]), torch.bool, 1)
                 call.args.partly = 1
             call.write(result[steps])
         return result
 
-    def _steps(self, rows: tuple[int, ...]) -> list[slice]:
-        """Return the steps of each launch over rows with the axes (S, B)."""
-        steps, width = rows
-        each = max(1, SPLIT_ROWS // max(1, width)) if self.sizes.split else max(1, steps)
+    def _call(self, name: str, network: int, obs: Observation, steps: slice) -> _Call:
+        """Return a launch over the rows of some steps, with their observations."""
+        chosen = apply(obs, lambda x: x[steps])
+        if isinstance(chosen, dict):
+            chosen = {part: x.flatten(0, 1) for part, x in chosen.items()}
+        call = _Call(self, name, network, row_axes(chosen)[:2])
+        call.place_obs(chosen)
+        return call
+
+    def _by_row(self, array: Tensor) -> Tensor:
+        """Return an array of samples with two axes before those of a row."""
+        return array.flatten(0, 1) if self.sizes.shared else array
+
+    def _steps(self, lead: tuple[int, ...]) -> list[slice]:
+        """Return the steps of each launch over rows with the axes (S, B[, a])."""
+        steps, *width = lead
+        each = max(1, SPLIT_ROWS // max(1, math.prod(width))) if self.sizes.split else max(1, steps)
         return [slice(first, first + each) for first in range(0, steps, each)]
 
 
+def row_axes(obs: Observation) -> tuple[int, ...]:
+    """Return the axes of what a policy computes for each row: the first two of rows, or (S, B, a) or (B, a) of worlds."""
+    return tuple(obs["own"].shape[:-1] if isinstance(obs, dict) else obs.shape[:2])
+
+
 class _Call(Call):
-    """One launch, or two of a split network."""
+    """One launch, or several of a split network."""
 
     def __init__(self, fused: FusedActor, name: str, network: int, rows: tuple[int, ...]) -> None:
         """Prepare a kernel over rows of the axes (B,) or (S, B), for the actor, network 0, or the critic, network 1."""
@@ -208,8 +252,17 @@ class _Call(Call):
         self._teams, self._shared_bytes = min(-(-self.count // sizes.rows), fused.most_teams), sizes.act_memory.shared_bytes
         self._names: tuple[str, ...] = (name,)
         if sizes.split:
-            self._names = ("gv_first", name)
-            self.set(units=fused.room_for_units(self.count))
+            packs = ("gv_pack_heads", *(("gv_pack_masks",) if sizes.mask_words else ()))
+            first = "gv_wide_first" if sizes.wide else "gv_first"
+            self._names = (first, *(packs if sizes.head_columns and network == 0 else ()), name)
+            self.set(units=fused.room_for_units(self.count), packed=fused.packed)
+            if "gv_pack_masks" in self._names:
+                self.set(allowed=fused.room_for_masks(self.count))
+        if sizes.wide:
+            self.set(first_weights=fused.first_weights, first_biases=fused.first_biases)
+        if sizes.shared:  # rows have the axes (worlds, agents)
+            self._names = ("gv_wide_worlds", *self._names)
+            self.set(agents=rows[-1], world_sums=fused.room_for_worlds(rows[0]), shared_norm=fused.shared_norm())
         self._addresses: list[int] = []
 
     def place(self, member: str, array: Tensor, dtype: torch.dtype, width: int) -> bool:
@@ -229,14 +282,33 @@ class _Call(Call):
         self._members[member] = array
         return copied
 
+    def place_obs(self, obs: Observation) -> bool:
+        """Store the place of observations; return True if they had to be copied."""
+        shared_features, features = self.fused.sizes.part_features
+        if isinstance(obs, Tensor):
+            return self.place("obs", obs, torch.float32, features)
+        copied = self.place("obs", obs["own"], torch.float32, features)
+        shared = obs["shared"]
+        if shared.shape != (self.rows[0], shared_features):
+            raise ShapeError(f"fused policy: shared must have {(self.rows[0], shared_features)}, got {tuple(shared.shape)}.")
+        by_world = shared if not self.count or is_addressed_by_rows(shared[None]) else shared.contiguous()
+        self.set(shared={"at": by_world, "step": len(by_world) * by_world.stride(0), "sample": by_world.stride(0)})
+        self.args.worlds_per_step = self.rows[0]
+        return copied or by_world is not shared
+
     def run(self) -> None:
         """Queue the kernel."""
         addresses = self.fused.addresses(self._network)
         if addresses != self._addresses:
             self._addresses = addresses
             self.fused.point(self.args, addresses)
+        if self.fused.sizes.wide:
+            columns = self.fused.sizes.stream(1).columns
+            self.launch("gv_pack_first", columns, self.count, SMALL_BYTES)
         for name in self._names:
-            self.launch(name, self._teams, self.count, self._shared_bytes)
+            teams = -(-self.count // self.fused.sizes.rows) if name == "gv_pack_masks" else self._teams
+            if name != "gv_pack_masks" or self.args.mask.at:
+                self.launch(name, teams, self.count, self._shared_bytes)
 
     def write(self, result: Tensor) -> None:
         """Queue the kernel, which writes a number for each row, float32, without gaps."""
@@ -254,15 +326,15 @@ class ActCall(_Call):
         self.args.likeliest = int(deterministic)
         names = ("seed", "world_id", "episode", "t", "world", "agent")
         self.set(draw={name: getattr(draw, name) for name in names})
-        self._inputs: tuple[Tensor, Tensor | None] | None = None
+        self._inputs: tuple[Observation, Tensor | None] | None = None
         self._out = None if draw.out is None else draw.out[:2]
         self._place_results(*(self._out or self._new_results()))
 
-    def act(self, obs: Tensor, mask: Tensor | None, outputs: Tensor | None) -> tuple[Tensor, Tensor]:
+    def act(self, obs: Observation, mask: Tensor | None, outputs: Tensor | None) -> tuple[Tensor, Tensor]:
         """See ``FusedPolicy.act()``."""
         last = self._inputs
         if last is None or last[0] is not obs or last[1] is not mask:
-            copied = self.place("obs", obs, torch.float32, self.fused.sizes.features)
+            copied = self.place_obs(obs)
             if mask is None:
                 self.args.mask = SLAB.form()
             else:

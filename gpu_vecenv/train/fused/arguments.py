@@ -38,6 +38,14 @@ SETTINGS = Struct(
 )
 """Settings of a minibatch, in the memory of a block."""
 
+_SHARED: tuple[Any, ...] = (
+    Nested("shared", SLAB, doc="this and the next ones: of observations with a shared part; a sample is a world"),
+    Nested("shared_norm", NORM),
+    Array("world_sums", "float32", "*worlds, *columns", "sums of the first layer over the shared part", written=True),
+    Number("worlds_per_step", "int32"),
+    Number("agents", "int32", "rows of a world, which follow each other"),
+)
+
 _UPDATE: tuple[Any, ...] = (
     Nested("layers", LAYER, (2, MAX_LAYERS), "of the actor and of the critic"),
     Nested("norm", NORM),
@@ -53,6 +61,15 @@ _UPDATE: tuple[Any, ...] = (
     Array("scales", "float32", "2", "of the actor's and of the critic's derivatives"),
     Array("rate", "float32", "1", "learning rate"),
     Array("stash", "half", "*columns, room", "of a split network, see split_gradient.cu", written=True),
+    Array("packed_rows", "half", "*samples, *columns", "of a wide network: normal features", written=True),
+    Array("first_weights", "half", "*columns, *features", "of its first layer", written=True),
+    Array("first_biases", "float32", "*columns", written=True),
+    *_SHARED,
+    Array("packed_worlds", "half", "*worlds, *columns", "normal features of the shared part", written=True),
+    Array("world_deltas", "half", "*worlds, *columns", "means of a world's derivatives, in stripes", written=True),
+    Array("packed", "half", "*chunks, *numbers", "last layer of an actor with many heads, see many_heads.h", written=True),
+    Array("allowed", "int32", "*samples, *words", "bits of masks of an actor with many heads", written=True),
+    Array("kinds", "int32", "*samples", "first chunk with an allowed choice", written=True),
     Array("partial", "float32", "*blocks, *columns", "of the actor, GV_ACTOR_COLUMNS each, then of the critic",
           written=True),
     Array("sums", "float32", "*columns", written=True),
@@ -69,6 +86,10 @@ _UPDATE: tuple[Any, ...] = (
     *numbers("float32", "value_coef", "max_grad_norm", "target_kl", "eps"),
     Number("room", "int32", "this and the next two: of a split network, see split_gradient.cu"),
     *numbers("int32", "slices", "adds"),
+    Number("all_rows", "int32", "this and the next one: of a wide network; rows of the rollout"),
+    Number("wide_slices", "int32", "slices of the sums of the first layer"),
+    Number("world_slices", "int32", "slices of the sums of the shared part"),
+    Number("num_samples", "int32", "of the rollout, whose masks gv_pack_masks reads"),
 )  # fmt: skip
 
 UPDATE_ARGS = arguments(*_UPDATE, beside=(COUNTERS, SETTINGS))
@@ -99,6 +120,11 @@ _ACT: tuple[Any, ...] = (
     Nested("action", SLAB),
     Nested("log_prob", SLAB),
     Array("units", "half", "*rows, *width", "of a split network, in stripes, with room for whole tiles", written=True),
+    Array("first_weights", "half", "*columns, *features", "of the first layer of a wide network", written=True),
+    Array("first_biases", "float32", "*columns", written=True),
+    *_SHARED,
+    Array("packed", "half", "*chunks, *numbers", "last layer of an actor with many heads, see many_heads.h", written=True),
+    Array("allowed", "int32", "*rows, *words", "bits of masks of an actor with many heads", written=True),
     Array("result", "float32", "*rows", "values or log-probabilities; of gv_act its [rows, outputs], or null", written=True),
     Nested("box", BOX),
     Nested("draw", COUNTERS, doc="counters of the random numbers"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import replace
 from typing import Any, cast
 
@@ -27,6 +28,9 @@ MAX_HIDDEN, MAX_OUTPUTS, MAX_ENTRIES = 256, 128, 16
 MAX_WHOLE = 128
 """Units of a hidden layer of a network that is not split."""
 
+MAX_LAST, HEAD_COLUMNS = 128, (64, MAX_OUTPUTS)
+"""Units of the last hidden layer below many heads, and outputs of a chunk of heads: the least number with room for each entry."""
+
 MEMORY_UNITS = (32, 128)
 """Least and most units of a memory."""
 
@@ -39,6 +43,9 @@ OTHER_BYTES = 1024
 CPU_BYTES = 227 * 1024 - OTHER_BYTES
 """The CPU has no limit of its own; with that of Hopper it takes the same policies."""
 
+SHARED_PART = "its observations have a shared part"
+"""Reason why kernels do not take a policy."""
+
 _MODULES = {nn.Tanh: "tanh", nn.ReLU: "relu", nn.ELU: "elu"}
 
 
@@ -48,16 +55,31 @@ def fused_sizes(policy: Policy, device: torch.device) -> Sizes | str:
     if isinstance(sizes, str):
         return sizes
     built_in = cast(ActorCritic, policy)
-    if built_in.obs_norm is None and (largest := _largest_bound(built_in.group.observation)) > LARGEST_HALF:
+    spaces = [space for space in (built_in.group.observation, built_in.group.shared) if space is not None]
+    if built_in.obs_norm is None and (largest := max(map(_largest_bound, spaces))) > LARGEST_HALF:
         return f"its observations are not normalised and reach {largest:g}, beyond {LARGEST_HALF:,.0f}, the largest of 16 bits"
     if len(sizes.hidden) > MAX_LAYERS - 1 or not isinstance(sizes, RecurrentSizes) and max(sizes.hidden) > MAX_HIDDEN:
         return f"its hidden sizes are {list(sizes.hidden)}, not one to three of at most {MAX_HIDDEN}"
     if sizes.outputs > MAX_OUTPUTS or sizes.entries > MAX_ENTRIES:
-        have = f"{sizes.entries} entries and {sizes.outputs} outputs"
-        return f"its actions have {have}, not at most {MAX_ENTRIES} and {MAX_OUTPUTS}"
+        sizes = _with_chunks(sizes)
+    if isinstance(sizes, str):
+        return sizes
     if isinstance(sizes, RecurrentSizes) and sizes.may_lack_choice:
         return "its memory is shared, and masks can leave its actor without a choice"
     return _fitted(sizes, device)
+
+
+def _with_chunks(sizes: Sizes) -> Sizes | str:
+    """Return the sizes of an actor with many heads, whose last layer is computed in chunks, or the reason why it does not fit."""
+    if isinstance(sizes, RecurrentSizes) or sizes.choices is None:
+        have = f"{sizes.entries} entries and {sizes.outputs} outputs"
+        return f"its actions have {have}, not at most {MAX_ENTRIES} and {MAX_OUTPUTS}"
+    if max(sizes.choices) > MAX_OUTPUTS:
+        return f"an entry of its actions has {max(sizes.choices)} choices, not at most {MAX_OUTPUTS}"
+    if len(sizes.hidden) < 2 or sizes.hidden[-1] > MAX_LAST:
+        expected = f"two or three with a last one of at most {MAX_LAST}, as its {sizes.outputs} outputs need"
+        return f"its hidden sizes are {list(sizes.hidden)}, not {expected}"
+    return replace(sizes, head_columns=next(columns for columns in HEAD_COLUMNS if columns >= max(sizes.choices)))
 
 
 def host_sizes(policy: Policy) -> Sizes | str:
@@ -67,6 +89,8 @@ def host_sizes(policy: Policy) -> Sizes | str:
         return sizes
     if isinstance(sizes, RecurrentSizes):
         return "it has a state"
+    if sizes.shared:
+        return SHARED_PART
     if len(sizes.hidden) >= MOST_HOST_LAYERS:
         return f"it has {len(sizes.hidden)} hidden layers, not one to {MOST_HOST_LAYERS - 1}"
     if sizes.entries > MOST_HOST_ENTRIES:
@@ -82,8 +106,6 @@ def _built_in(policy: Policy) -> Sizes | str:
         return "it has a state"
     if type(policy) is not ActorCritic or type(policy.network) not in (FeedForward, Recurrent):
         return "its network is not the built-in one"
-    if policy.group.shared is not None:
-        return "its observations have a shared part"
     if policy.ids is not None:
         return "its network reads the numbers of agents"
     if any(p.dtype != torch.float32 or not p.requires_grad or not p.is_contiguous() for p in policy.parameters()):
@@ -111,13 +133,17 @@ def _feed_forward(policy: ActorCritic) -> Sizes | str:
         return "it has no hidden layer"
     if any(isinstance(layer, nn.ELU) and layer.alpha != 1.0 for layer in activations):
         return "its ELU has an alpha that is not 1"
-    return Sizes(linear[0].in_features, hidden, _MODULES[type(activations[0])], linear[-1].out_features, _choices(policy))
+    shared = 0 if policy.group.shared is None else math.prod(policy.group.shared.shape)
+    kind, outputs = _MODULES[type(activations[0])], linear[-1].out_features
+    return Sizes(linear[0].in_features, hidden, kind, outputs, _choices(policy), shared=shared)
 
 
 def _recurrent(policy: ActorCritic) -> RecurrentSizes | str:
     """Return the sizes of a GRU and its heads, or the reason why they do not fit."""
     network = cast(Recurrent, policy.network)
     memory, (least, most) = network.memory, MEMORY_UNITS
+    if policy.group.shared is not None:
+        return SHARED_PART
     if type(memory) is not Gru:
         return f"its memory is no GRU but {type(memory).__name__}"
     layers = [*network.trunk, *network.actor_layers, *network.critic_layers]
@@ -140,7 +166,7 @@ def _largest_bound(space: Box) -> float:
 
 
 def _fitted(sizes: Sizes, device: torch.device) -> Sizes | str:
-    """Choose the rows of a tile by the memory of a block, and split networks that do not fit as a whole."""
+    """Choose the rows of a tile by the memory of a block, and split networks that do not fit as a whole. Wide ones fit last."""
     most = CPU_BYTES
     if device.type == "cuda":
         if torch.cuda.get_device_capability(device) < FIRST_CAPABILITY:
@@ -148,18 +174,29 @@ def _fitted(sizes: Sizes, device: torch.device) -> Sizes | str:
         properties: Any = torch.cuda.get_device_properties(device)
         most = properties.shared_memory_per_block_optin - OTHER_BYTES
     choices: list[Sizes] = [sizes] if isinstance(sizes, RecurrentSizes) else []
-    if not choices and max(sizes.hidden) <= MAX_WHOLE:
-        choices = [replace(sizes, rows=rows) for rows in (128, 64)]
-    if len(sizes.hidden) > 1:
-        choices.append(replace(sizes, split=True))
+    if not choices and not sizes.shared:
+        whole = max(sizes.hidden) <= MAX_WHOLE and not sizes.head_columns
+        choices = [replace(sizes, rows=rows) for rows in (128, 64)] if whole else []
+        choices += [replace(sizes, split=True, rows=rows) for rows in _split_rows(sizes)] if len(sizes.hidden) > 1 else []
+    if not isinstance(sizes, RecurrentSizes):
+        choices += [_with_stages(replace(sizes, split=True, wide=True, rows=rows), most) for rows in _split_rows(sizes)]
     needed = 0
     for choice in choices:
         needed = choice.update_memory.shared_bytes
         if needed <= most:
             return choice
-    if not choices:
-        return f"its only hidden layer has {sizes.hidden[0]} units, not at most {MAX_WHOLE}"
     return f"its layers need {needed:,} bytes of shared memory, and a block has {most:,} for them"
+
+
+def _with_stages(sizes: Sizes, most: int) -> Sizes:
+    """Return the sizes of a wide network with more stages, if two blocks of a multiprocessor have memory for them."""
+    more = replace(sizes, stages=3)
+    return more if 2 * more.update_memory.shared_bytes <= most else sizes
+
+
+def _split_rows(sizes: Sizes) -> tuple[int, ...]:
+    """Return the rows of a tile of a split network to choose from."""
+    return (128, 64) if sizes.head_columns else (128,)
 
 
 def require_host(policy: Policy, device: torch.device) -> Sizes:

@@ -97,18 +97,18 @@ class UpdateKernels:
         return device.type == "cuda" and needed_multiprocessors <= multiprocessors(device)
 
     def _blocks(self) -> int:
-        """Return the blocks of one network: one for each tile, or as many as the GPU holds at a time for all networks."""
+        """Return the blocks of one network: one for each tile, or its share of those that the GPU holds at a time."""
         tiles = -(-self._rows // self.sizes.tile_rows)
         if self.device.type == "cpu":
             return min(tiles, CPU_BLOCKS)
-        return min(tiles, max(1, multiprocessors(self.device) * self.sizes.update_memory.resident // self.sizes.num_networks))
+        return min(tiles, max(1, multiprocessors(self.device) * self.sizes.update_memory.resident // self.sizes.sharing))
 
     def _program(self) -> Program:
         return update_program(self.sizes)
 
     def _prepared_call(self, config: PPOConfig, blocks: int) -> Call:
         policy = self.policy
-        (offset, scale, shift), limit = norm_numbers(policy, self.sizes.features, self.device)
+        (offset, scale, shift), limit = norm_numbers(policy, self.sizes.part_features[1], self.device)
         call = Call(
             self._program(), self.device, norm={"offset": offset, "scale": scale, "shift": shift, "limit": limit},
             rows=self._rows, actor_blocks=blocks, critic_blocks=blocks, scales=self.scales, **self._settings(config),
@@ -135,6 +135,13 @@ class UpdateKernels:
                 place.m, place.v = moments["exp_avg"].data_ptr(), moments["exp_avg_sq"].data_ptr()
                 place.step = moments["step"].data_ptr()
                 first += tensor.numel()
+
+    def pack_masks(self, num_samples: int) -> None:
+        """Write the masks of all samples in the form that the gradient reads, if it reads another one."""
+
+    def arranged(self, shuffled: Tensor) -> Tensor:
+        """Return minibatches, int32 (E, M, b), with samples in the order in which their gradient takes least time."""
+        return shuffled
 
     def _layers(self) -> tuple[list[tuple[Tensor, Tensor]], list[tuple[Tensor, Tensor]]]:
         """Return weight and bias of the layers of actor and critic, in the order of the columns of their sums."""
@@ -188,12 +195,12 @@ def multiprocessors(device: torch.device) -> int:
     return torch.cuda.get_device_properties(device).multi_processor_count
 
 
-def norm_numbers(policy: ActorCritic, features: int, device: torch.device) -> tuple[list[Tensor], float]:
+def norm_numbers(policy: ActorCritic, features: int, device: torch.device, part: str = "own") -> tuple[list[Tensor], float]:
     """Return offset, scale and shift of the features, float32 (features,) each, and the limit of the normalised ones.
 
     Features that are not normalised have no limit; the results of one beyond ``LARGEST_HALF`` of ``program.py`` are NaN.
     """
-    norm = None if policy.obs_norm is None else policy.obs_norm.parts["own"]
+    norm = None if policy.obs_norm is None else policy.obs_norm.parts[part]
     if isinstance(norm, RunningNorm):
         return [norm.offset, norm.scale, norm.shift], norm.clip
     zeros = torch.zeros(features, dtype=torch.float32, device=device)

@@ -29,8 +29,8 @@ from gpu_vecenv.train.fused.kernels import multiprocessors
 from gpu_vecenv.train.fused.ppo import require_sequences, why_not_fused
 from gpu_vecenv.train.fused.recurrent_plan import RecurrentSizes
 from gpu_vecenv.train.fused.recurrent_update import stash_rows
-from gpu_vecenv.train.fused.split import ROOM
 from gpu_vecenv.train.fused.tile_plan import Sizes
+from gpu_vecenv.train.fused.wide import stash_room
 from gpu_vecenv.train.policies.actor_critic import ActorCritic
 from gpu_vecenv.train.policies.contract import Inputs, Policy, apply
 from gpu_vecenv.train.returns.normalize import RewardNorm
@@ -78,7 +78,12 @@ def _update(policy: Policy, rows: PolicyRows, ppo: PPOConfig, sizes: Sizes | Non
     minibatch = -(-samples // ppo.num_minibatches)
     transition_bytes = _transition_bytes(rows, samples)
     if sizes is not None:
-        return transition_bytes + 4 * samples * ppo.num_epochs + _kernels(sizes, minibatch, device)
+        in_order = 4 * samples * ppo.num_epochs * (1 + (3 * agents if sizes.shared else 0))  # worlds, and their rows
+        masks = 4 * samples * agents * (sizes.mask_words + 1) if sizes.mask_words else 0
+        # keys, places and samples
+        arranged = 24 * samples * ppo.num_epochs if rows.group.effects and sizes.mask_words else 0
+        kernels = _kernels(sizes, samples * agents, minibatch * agents, agents, device)
+        return transition_bytes + in_order + masks + arranged + kernels
     chunk = min(samples + rows.num_samples, max(MAX_CHUNK_ROWS // agents, rows.num_samples))
     in_order = (8 + 1) * ppo.num_minibatches * minibatch
     learning = _grown(lambda count: _measured_step(policy, rows, ppo, count), minibatch)
@@ -179,7 +184,7 @@ def _partial_sums(sizes: Sizes, minibatch: int, device: torch.device) -> int:
     tiles = -(-minibatch // sizes.tile_rows)
     blocks = tiles
     if device.type == "cuda":
-        blocks = min(tiles, max(1, multiprocessors(device) * sizes.update_memory.resident // sizes.num_networks))
+        blocks = min(tiles, max(1, multiprocessors(device) * sizes.update_memory.resident // sizes.sharing))
     return 4 * blocks * (sizes.actor_columns + sizes.critic_columns)
 
 
@@ -192,14 +197,27 @@ def _host_update(policy: ActorCritic, rows: PolicyRows, ppo: PPOConfig) -> int:
     return _transition_bytes(rows, samples) + 4 * samples * ppo.num_epochs + 4 * floats
 
 
-def _kernels(sizes: Sizes, minibatch: int, device: torch.device) -> int:
-    """Return the bytes between the kernels of a fused update: gradients of blocks, and of split networks the units of rows."""
+def _kernels(sizes: Sizes, rows: int, minibatch: int, agents: int, device: torch.device) -> int:
+    """Return the bytes between the kernels of a fused update: gradients of blocks, and of split networks the units of rows.
+
+    Args:
+        sizes: sizes of the networks.
+        rows: rows of a rollout.
+        minibatch: rows of a minibatch.
+        agents: rows of a sample.
+        device: device of the update.
+    """
     partial = _partial_sums(sizes, minibatch, device)
     if not sizes.split:
         return partial
-    units = 2 * SPLIT_ROWS * sizes.widths[0]
-    tiles = -(-minibatch // sizes.rows)
-    return partial + units + 2 * sizes.stash_columns * min(tiles * sizes.rows, ROOM["cuda"])
+    room = stash_room(sizes, minibatch, agents)
+    between = 2 * sizes.stash_columns * room + 4 * SPLIT_ROWS * sizes.mask_words + 4 * sizes.packed_halves
+    if not sizes.wide:
+        return partial + between + 2 * SPLIT_ROWS * sizes.widths[0]
+    acting, (of_worlds, of_rows) = sizes.stream(1).columns, sizes.part_columns
+    packed = 2 * rows * of_rows + 2 * (rows // agents) * of_worlds
+    sums = (4 * acting * SPLIT_ROWS + 6 * sizes.stream(2).columns * room) // agents if sizes.shared else 0  # of worlds
+    return partial + between + packed + sums + 2 * SPLIT_ROWS * acting
 
 
 def _grown(measure: Callable[[int], int], count: int, sizes: tuple[int, int] = FEW) -> int:

@@ -42,6 +42,19 @@ STAGES, STAGE_ROWS, MOST_SUMS = 4, 64, 32768
 """Numbers of a team that sums a part of the gradient of a split network: stages, of which some are loaded while another is
 multiplied; rows of a stage; and most sums, 128 for each of 256 lanes."""
 
+COLUMN_PART, FEATURE_PART, CHUNK = 64, 128, 64
+"""Of a wide first layer: most units of a network that a block computes at a time, most features whose sums it has, and features
+of a chunk."""
+
+PACK_ROWS = 16
+"""Rows whose features a block packs."""
+
+MOST_HEAD_ROWS = 64
+"""Most outputs of an actor with many heads whose gradient a team sums: as many as leave memory for the stages."""
+
+HEAD_ROW_FLOATS = 14
+"""Floats of a row of many heads in the memory of a block: places of its action and mask, its mask, counters of its draw."""
+
 LARGEST_HALF = float(np.finfo(np.float16).max)
 """Largest number of 16 bits."""
 
@@ -70,16 +83,37 @@ class Memory(NamedTuple):
     """Blocks that a multiprocessor has memory for, up to 512 lanes of them."""
     places: Mapping[str, int]
     """First number of the arrays in it, by name; among the numbers of 16 bits, or among the floats."""
+    streamed: int = 0
+    """Numbers of 16 bits that kernels of a wide first layer have in place of all others."""
 
     @property
     def shared_bytes(self) -> int:
         """Bytes of shared memory."""
-        return 2 * self.halves + 4 * self.floats
+        return max(2 * self.halves + 4 * self.floats, 2 * self.streamed)
 
     @property
     def macros(self) -> dict[str, int]:
         """Macros of the kernels that use it."""
-        return {"HALVES": self.halves, "FLOATS": self.floats, **{f"{name}_AT": place for name, place in self.places.items()}}
+        places = {f"{name}_AT": place for name, place in self.places.items()}
+        return {"HALVES": self.halves, "FLOATS": self.floats, "STREAMED": self.streamed, **places}
+
+
+class Stream(NamedTuple):
+    """Columns of a wide first layer, which blocks compute in parts: the units of one network, or of two side by side."""
+
+    part: int
+    """Columns of a part."""
+    parts: int
+
+    @property
+    def columns(self) -> int:
+        """Columns of all parts, of which the last ones may be behind the last unit."""
+        return self.part * self.parts
+
+    @property
+    def macros(self) -> dict[str, int]:
+        """Macros of the kernels that compute it."""
+        return {"COLUMN_PART": self.part, "COLUMN_PARTS": self.parts}
 
 
 class Network(NamedTuple):
@@ -92,6 +126,8 @@ class Network(NamedTuple):
     halves: int
     floats: int
     """Biases and normalisation."""
+    last_width: int
+    """Columns of the derivatives by the outputs between kernels."""
     gradient_tiles: list[int]
     """Tiles of the gradient of each layer of a split network, which blocks sum one at a time."""
 
@@ -113,15 +149,28 @@ class Sizes:
     """Rows of a tile."""
     split: bool = False
     """The memory of a block holds the first layer or the layers above it, not both."""
+    wide: bool = False
+    """The first layer of a split network streams through the memory of a block."""
+    shared: int = 0
+    """Features of the shared part of observations, the first ones; a network with one is wide."""
+    stages: int = 2
+    """Chunks of a wide first layer in the memory of a block, or stages of the sums of its gradient."""
     alone: bool = False
     """Blocks are so few that each has a multiprocessor of its own, with all its registers."""
     workers: int = 0
     """Groups that share the columns of a tile in a rollout, beside one that steps the worlds; 0: each group has its own rows."""
+    head_columns: int = 0
+    """Most outputs of a chunk of an actor with many heads, whose last layer is computed chunk by chunk; 0: all at once."""
 
     @property
     def num_networks(self) -> int:
         """Networks that blocks learn for: actor and critic."""
         return 2
+
+    @property
+    def sharing(self) -> int:
+        """Networks that share the GPU. A critic beside an actor with many heads has so little work that each gets all of it."""
+        return 1 if self.head_columns else self.num_networks
 
     @property
     def num_layers(self) -> int:
@@ -150,6 +199,37 @@ class Sizes:
         return max(self.mask_first, default=-1) >= 0 and max(free, default=0) < 2
 
     @property
+    def chunks(self) -> list[range]:
+        """Entries of each chunk of an actor with many heads: as many as ``head_columns`` has room for."""
+        first, outputs, chunks = 0, 0, []
+        for entry, size in enumerate(self.choices or () if self.head_columns else ()):
+            if outputs + size > self.head_columns:
+                chunks.append(range(first, entry))
+                first, outputs = entry, 0
+            outputs += size
+        return [*chunks, range(first, self.entries)] if self.head_columns else []
+
+    @property
+    def tile_outputs(self) -> int:
+        """Outputs of a row that are in memory at a time."""
+        return self.head_columns or self.outputs
+
+    @property
+    def chunk_halves(self) -> int:
+        """Numbers of 16 bits of a chunk of the last layer: high and low parts of weights."""
+        return 2 * self.head_columns * self.strides[-1]
+
+    @property
+    def packed_halves(self) -> int:
+        """Numbers of 16 bits of the last layer of an actor with many heads, as kernels copy it chunk by chunk."""
+        return len(self.chunks) * self.chunk_halves
+
+    @property
+    def mask_words(self) -> int:
+        """Words of 32 bits of a row's mask for an actor with many heads; 0 without masks."""
+        return len(self.chunks) * self.head_columns // 32 if max(self.mask_first, default=-1) >= 0 else 0
+
+    @property
     def widths(self) -> list[int]:
         """Columns of the hidden layers in memory."""
         return [up_to(size, 16) for size in self.hidden]
@@ -175,16 +255,57 @@ class Sizes:
         return [0, *accumulate([0, *sizes[1:]] if self.split else sizes, initial=0)]
 
     def network(self, outputs: int) -> Network:
-        """Return a network with some outputs in the memory of a block."""
-        columns, rows = up_to(outputs, 8), up_to(outputs, 16)
+        """Return a network with some outputs in the memory of a block; an actor with many heads without its last layer."""
+        chunked = self.head_columns > 0 and outputs == self.outputs
+        columns, rows = (0, 0) if chunked else (up_to(outputs, 8), up_to(outputs, 16))
         halves = self.weights_at[-1] + (rows + columns) * self.strides[-1]  # the last layer has high parts and low parts
-        gradient_tiles, units = [0], [up_to(self.features, 16), *self.widths, rows]
+        last_width = len(self.chunks) * self.head_columns if chunked else rows
+        gradient_tiles, units = [0], [up_to(self.features, 16), *self.widths, last_width]
         for below, width in pairwise(units):
+            most = min(MOST_SUMS, MOST_HEAD_ROWS * below) if chunked and len(gradient_tiles) == len(units) - 1 else MOST_SUMS
             count = 1
-            while width // 16 % count or width // count * below > MOST_SUMS:
+            while width // 16 % count or width // count * below > most:
                 count += 1
             gradient_tiles.append(count)
-        return Network(columns, rows, halves, sum(self.widths) + columns + 3 * self.features, gradient_tiles)
+        if self.wide:
+            gradient_tiles[1] = 0
+        floats = sum(self.widths) + columns + (0 if self.wide else 3 * self.features)
+        return Network(columns, rows, halves, floats, last_width, gradient_tiles)
+
+    def stream(self, networks: int) -> Stream:
+        """Return the columns of a wide first layer of one network or of both."""
+        columns = networks * self.widths[0]
+        parts = -(-self.widths[0] // COLUMN_PART)
+        return Stream(up_to(-(-columns // parts), 16), parts)
+
+    @property
+    def part_features(self) -> tuple[int, int]:
+        """Features of the parts of an observation: the shared one, and that of an agent."""
+        return self.shared, self.features - self.shared
+
+    @property
+    def chunk_features(self) -> list[int]:
+        """Features of a chunk of each part."""
+        return [CHUNK if features > CHUNK // 2 else CHUNK // 2 for features in self.part_features]
+
+    @property
+    def part_columns(self) -> list[int]:
+        """Columns of packed rows of each part: whole sectors of memory."""
+        return [up_to(features, 32) for features in self.part_features]
+
+    def streamed(self, columns: Stream) -> int:
+        """Return the numbers of 16 bits in the chunks of a wide first layer."""
+        return self.stages * (self.rows + columns.part) * max(map(stride, self.chunk_features))
+
+    @property
+    def feature_part(self) -> int:
+        """Features whose sums a block has at a time."""
+        return min(FEATURE_PART, up_to(max(self.part_features), 16))
+
+    @property
+    def feature_parts(self) -> list[int]:
+        """Parts of the features of each part of an observation, for sums of the gradient."""
+        return [-(-features // self.feature_part) for features in self.part_features]
 
     @property
     def feature_stride(self) -> int:
@@ -194,12 +315,12 @@ class Sizes:
     @property
     def delta_stride(self) -> int:
         """Numbers between two rows of derivatives by the outputs."""
-        return stride(up_to(self.outputs, 16))
+        return stride(up_to(self.tile_outputs, 16))
 
     @property
     def output_stride(self) -> int:
         """Floats between two rows of outputs; an odd number, so that lanes read different banks."""
-        return self.outputs | 1
+        return self.tile_outputs | 1
 
     @property
     def register_entries(self) -> int:
@@ -225,21 +346,43 @@ class Sizes:
     def update_memory(self) -> Memory:
         """Memory of a block of an update: the network, tiles of features, units and derivatives, outputs of a tile, settings."""
         network, rows = self.network(self.outputs), self.rows
-        prefetch = up_to(network.floats + rows * self.output_stride, 4)  # on a multiple of 16 bytes
+        places, end = self._float_places()
+        prefetch = up_to(end, 4)  # on a multiple of 16 bytes
         floats = prefetch + rows * self.staged_floats + ctypes.sizeof(SETTINGS.form) // 4
-        places = {"OUTPUTS": network.floats, "PREFETCH": prefetch}
+        places["PREFETCH"] = prefetch
         if self.split:
-            columns = zip(self.array_widths(network), network.gradient_tiles[1:], strict=True)
+            columns = [*zip(self.array_widths(network), network.gradient_tiles[1:], strict=True)][int(self.wide) :]
             stages = STAGES * STAGE_ROWS * max(width // gradient_tiles + below for (below, width), gradient_tiles in columns)
-            first, upper = self.first_halves + rows * self.feature_stride, network.halves + rows * self.delta_stride
-            places |= {"FEATURES": self.first_halves, "DELTAS": network.halves}
+            deltas = self.upper_halves
+            upper = deltas + rows * self.delta_stride
+            places |= {"DELTAS": deltas, "HEAD_WEIGHTS": network.halves}
+            if self.wide:
+                joint = self.stream(2)
+                sums = self.stages * STAGE_ROWS * (joint.part + stride(self.feature_part))
+                return self._memory(upper, floats, places, max(self.streamed(joint), sums, stages))
+            first = self.first_halves + rows * self.feature_stride
+            places["FEATURES"] = self.first_halves
             return self._memory(max(first, upper, stages), floats, places)
         halves = network.halves + self.units_at[-1] + rows * self.delta_stride
         return self._memory(halves, floats, {**places, "TILES": network.halves})
 
+    @property
+    def upper_halves(self) -> int:
+        """Numbers of 16 bits of the layers above the first one: of either network, and two chunks of an actor with many heads."""
+        return max(self.network(self.outputs).halves + 2 * self.chunk_halves, self.network(1).halves)
+
+    def _float_places(self) -> tuple[dict[str, int], int]:
+        """Return the places of outputs among the floats behind a network, with what many heads need, and the end of these."""
+        outputs = max(self.network(self.outputs).floats, self.network(1).floats)
+        biases = up_to(outputs + self.rows * self.output_stride, 2)  # on a multiple of 8 bytes, as the rows are
+        if not self.head_columns:
+            return {"OUTPUTS": outputs}, outputs + self.rows * self.output_stride
+        rows = biases + 2 * self.head_columns
+        return {"OUTPUTS": outputs, "HEAD_BIASES": biases, "HEAD_ROWS": rows}, rows + self.rows * HEAD_ROW_FLOATS
+
     def array_widths(self, network: Network) -> list[tuple[int, int]]:
         """Return the columns of the layer below and of the layer itself in the arrays of a split network, for each layer."""
-        return list(pairwise((up_to(self.features, 16), *self.widths, network.rows)))
+        return list(pairwise((up_to(self.features, 16), *self.widths, network.last_width)))
 
     @property
     def units_at(self) -> list[int]:
@@ -251,9 +394,13 @@ class Sizes:
     def act_memory(self) -> Memory:
         """Memory of a block that acts: the network, a tile of features, and outputs. It is less than an update needs."""
         network = self.network(self.outputs)
+        places, floats = self._float_places()
+        if self.wide:
+            places |= {"FEATURES": 0, "HEAD_WEIGHTS": network.halves}
+            return self._memory(self.upper_halves, floats, places, self.streamed(self.stream(1)))
         at = self.first_halves if self.split else network.halves
-        floats, places = network.floats + self.rows * self.output_stride, {"FEATURES": at, "OUTPUTS": network.floats}
-        return self._memory(max(at + self.rows * self.feature_stride, network.halves), floats, places)
+        places |= {"FEATURES": at, "HEAD_WEIGHTS": network.halves}
+        return self._memory(max(at + self.rows * self.feature_stride, self.upper_halves), floats, places)
 
     @property
     def last_chunk(self) -> int:
@@ -274,26 +421,35 @@ class Sizes:
         places = {**acting.places, "WORKER": acting.halves, "SHARES": acting.floats}
         return self._memory(acting.halves + halves, acting.floats + floats, places)
 
-    def _memory(self, halves: int, floats: int, places: Mapping[str, int]) -> Memory:
-        """Return the memory of a block with some numbers of 16 bits, and floats."""
-        static = 256
-        room = MULTIPROCESSOR_BYTES // (2 * halves + 4 * floats + static + BLOCK_BYTES)
-        return Memory(halves, floats, 1 if self.alone else max(1, min(512 // self.lanes, room)), places)
+    def _memory(self, halves: int, floats: int, places: Mapping[str, int], streamed: int = 0) -> Memory:
+        """Return the memory of a block with some numbers of 16 bits, and floats; see ``Memory``."""
+        static, memory = 256, Memory(halves, floats, 1, places, streamed)
+        room = MULTIPROCESSOR_BYTES // (memory.shared_bytes + static + BLOCK_BYTES)
+        return memory._replace(resident=1 if self.alone else max(1, min(512 // self.lanes, room)))
 
     @property
     def arrays_at(self) -> list[int]:
-        """First column of the units of each layer in a network's arrays between kernels, then of derivatives by the outputs."""
-        return [0, *accumulate((2 * width for width in self.widths), initial=0)]
+        """First column of the units of each layer in a network's arrays between kernels, then of derivatives by the outputs.
+
+        Those of a wide first layer are with the arrays of both networks.
+        """
+        first, *above = (2 * width for width in self.widths)
+        return [0, *accumulate((0 if self.wide else first, *above), initial=0)]
 
     @property
     def array_columns(self) -> int:
-        """Columns of a network's arrays between kernels: units and derivatives of hidden layers, derivatives by the outputs."""
-        return self.arrays_at[-1] + up_to(self.outputs, 16)
+        """Columns of the actor's arrays between kernels: units and derivatives of hidden layers, derivatives by the outputs."""
+        return self.arrays_at[-1] + self.network(self.outputs).last_width
+
+    @property
+    def common_columns(self) -> int:
+        """Columns of arrays that both networks have: features, or units and derivatives of a wide first layer."""
+        return 2 * self.stream(2).columns if self.wide else up_to(self.features, 16)
 
     @property
     def stash_columns(self) -> int:
-        """Columns of all arrays between kernels: features, and the arrays of the actor and of the critic."""
-        return up_to(self.features, 16) + 2 * self.array_columns
+        """Columns of all arrays between kernels: those of both networks, those of the actor and those of the critic."""
+        return self.common_columns + self.array_columns + self.arrays_at[-1] + self.network(1).last_width
 
     @property
     def num_gradient_tiles(self) -> int:
@@ -338,6 +494,7 @@ class Sizes:
             "WORKER_UNITS_AT": self.worker_units_at, "ARRAYS_AT": self.arrays_at,
             "NETWORK_COLUMNS": [network.columns for network in networks], "NETWORK_ROWS": [network.rows for network in networks],
             "NETWORK_FLOATS": [network.floats for network in networks],
+            "LAST_WIDTHS": [network.last_width for network in networks], "CHUNKS": len(self.chunks),
             "GRADIENT_TILES": [network.gradient_tiles for network in networks],
             "WEIGHT_COLUMNS": [self.weight_columns(self.outputs), self.weight_columns(1)],
             "FEATURE_COLUMNS": up_to(2 * self.features, 16), "FEATURE_STRIDE": self.feature_stride,
@@ -345,7 +502,18 @@ class Sizes:
             "REGISTER_ENTRIES": self.register_entries, "FEATURES_IN_REGISTERS": int(self.holds_features),
             "STAGED_FEATURES": self.staged_features, "STAGED_FLOATS": self.staged_floats, "SPREADS": self.spreads,
             "TWO_COUNTS": int(self.may_lack_choice), "ACTOR_COLUMNS": self.actor_columns, "CRITIC_COLUMNS": self.critic_columns,
-            "GRU_COLUMNS": 0, "ARRAY_COLUMNS": self.array_columns, "STAGES": STAGES, "STAGE_ROWS": STAGE_ROWS,
+            "GRU_COLUMNS": 0, "ARRAY_COLUMNS": self.array_columns, "COMMON_COLUMNS": self.common_columns,
+            "STAGES": STAGES, "STAGE_ROWS": STAGE_ROWS, **self._wide_macros,
+        }  # fmt: skip
+
+    @property
+    def _wide_macros(self) -> dict[str, Any]:
+        """Macros of a wide first layer."""
+        return {
+            "WIDE": int(self.wide), "SHARED": int(self.shared > 0), "PART_FEATURES": self.part_features,
+            "PART_COLUMNS": self.part_columns, "PART_CHUNKS": self.chunk_features,
+            "CHUNK_STRIDES": list(map(stride, self.chunk_features)),
+            "FEATURE_PART": self.feature_part, "STREAM_STAGES": self.stages, "PACK_ROWS": PACK_ROWS, **self.stream(2).macros,
         }  # fmt: skip
 
 
@@ -368,7 +536,8 @@ def optimiser_macros() -> dict[str, Any]:
 @functools.cache
 def act_program(sizes: Sizes) -> Program:
     """Return the kernels that act and compute values for some sizes."""
-    return make_program("fused policy", KERNEL_FOLDER / "learner" / "act.cu", sizes, sizes.act_memory, ACT_ARGS, {})
+    kernel = KERNEL_FOLDER / "learner" / "act.cu"
+    return make_program("fused policy", kernel, sizes, sizes.act_memory, ACT_ARGS, sizes.stream(1).macros)
 
 
 def rollout_program(sizes: Sizes, layout: Layout) -> Program:
@@ -391,10 +560,25 @@ def make_program(name: str, kernel: Path, sizes: Sizes, memory: Memory, args: St
     if sizes.choices is not None:
         mask_first = sizes.mask_first or (-1,) * sizes.entries
         constants |= {"MASKED": int(max(mask_first) >= 0), "CHOICES": sizes.choices, "MASK_FIRST": mask_first}
+        constants |= _chunk_macros(sizes, sizes.choices, mask_first) if sizes.head_columns else {}
     return Program(
         name, kernel, args, tuple((macro, _text(value)) for macro, value in constants.items()), sizes.lanes, scratch=None,
         resident=memory.resident, small=1024, prebuilt=False,
     )  # fmt: skip
+
+
+def _chunk_macros(sizes: Sizes, choices: Sequence[int], mask_first: Sequence[int]) -> dict[str, Any]:
+    """Return the macros of an actor with many heads: tables by chunk, by entry and by output."""
+    first = [0, *accumulate(choices)]
+    columns_at = [first[entry] - first[chunk.start] for chunk in sizes.chunks for entry in chunk]
+    ends = [*(chunk.start for chunk in sizes.chunks), sizes.entries]
+    masks = [at + i if at >= 0 else -1 for at, size in zip(mask_first, choices, strict=True) for i in range(size)]
+    return {
+        "MOST_CHOICES": max(choices), "EQUAL_CHOICES": choices[0] if len(set(choices)) == 1 else 0,
+        "HEAD_COLUMNS": sizes.head_columns, "HEAD_ROW_FLOATS": HEAD_ROW_FLOATS, "CHUNK_ENTRIES": ends,
+        "CHUNK_OUTPUTS": [first[entry] for entry in ends], "HEAD_COLUMNS_AT": columns_at, "MASK_COLUMNS": masks,
+        "MASKS_ALL": int(masks == [*range(first[-1])]),
+    }  # fmt: skip
 
 
 def _text(value: Any) -> int | str:

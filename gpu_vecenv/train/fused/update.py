@@ -13,14 +13,14 @@ from gpu_vecenv.train.algorithms.schedules import DeviceScalars
 from gpu_vecenv.train.algorithms.shards import Part, choose_by_shard, places_of_minibatch, shuffle_samples_by_shard
 from gpu_vecenv.train.algorithms.shuffle import Transitions
 from gpu_vecenv.train.config import PPOConfig
-from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.fused.act import FusedActor, FusedPolicy
 from gpu_vecenv.train.fused.eligibility import require_fused
 from gpu_vecenv.train.fused.kernels import UpdateKernels, is_addressed_by_rows, slab
 from gpu_vecenv.train.fused.split import SplitKernels
 from gpu_vecenv.train.fused.update_ends import UpdateEnds
+from gpu_vecenv.train.fused.wide import WideKernels
 from gpu_vecenv.train.policies.actor_critic import ActorCritic
-from gpu_vecenv.train.policies.contract import Actor, Inputs, Observation, Policy
+from gpu_vecenv.train.policies.contract import Actor, Inputs, Observation, Policy, apply
 from gpu_vecenv.train.returns.minibatch_moments import minibatch_moments
 from gpu_vecenv.train.returns.moments import moments
 from gpu_vecenv.train.returns.scan import Advantages
@@ -75,13 +75,14 @@ class FusedBackend(Backend):
     def renew_log_prob(self, samples: Samples) -> None:
         """See ``Backend.renew_log_prob()``."""
         mask = None if samples.mask is None else samples.mask[:-1]
-        samples.log_prob.copy_(cast(FusedPolicy, self.fused).log_prob(Inputs(_rows(samples.obs)[:-1], mask), samples.action))
+        inputs = Inputs(apply(samples.obs, lambda x: x[:-1]), mask)
+        samples.log_prob.copy_(cast(FusedPolicy, self.fused).log_prob(inputs, samples.action))
 
     def values(self, samples: Samples, final: bool) -> tuple[Tensor, Tensor | None]:
         """See ``Backend.values()``."""
         fused = cast(FusedPolicy, self.fused)
-        value = fused.values(_rows(samples.obs))
-        return value, fused.values(_rows(cast(Observation, samples.final_obs)), samples.timed_out) if final else None
+        value = fused.values(samples.obs)
+        return value, fused.values(cast(Observation, samples.final_obs), samples.timed_out) if final else None
 
     @torch.no_grad()
     def learn(self, samples: Samples, scalars: DeviceScalars, estimates: Advantages) -> Tensor:
@@ -92,7 +93,7 @@ class FusedBackend(Backend):
             of_choice = moments(estimates.stacked[0].view(-1, 1), samples.choice.flatten(), self.processes)
         kernels = self._prepared(samples, scalars)
         ends = UpdateEnds(kernels, self.config, scalars, self.factor, self.shuffles)
-        self._learn(kernels, samples, ends.begin(samples.log_prob, estimates, of_valid, of_choice))
+        self._learn(kernels, samples, ends.begin(_by_row(samples.log_prob, samples), estimates, of_valid, of_choice))
         metrics = ends.end()
         if self.processes is not None:
             metrics[VALID_FRACTION] /= self.processes.count
@@ -104,12 +105,13 @@ class FusedBackend(Backend):
         Args:
             kernels: point to samples and settings.
             samples: the policy's samples of a rollout.
-            loss_inputs: float32 (T * B, 4), log-probability, value, advantage and target.
+            loss_inputs: float32 (T * B[ * a], 4), log-probability, value, advantage and target.
         """
         config = self.config
         kernels.call.set(numbers=loss_inputs)
         sizes = (config.num_minibatches, self.shuffles, 1, config.num_epochs, self.shards)
-        shuffled, number = shuffle_samples_by_shard(self.places(samples), *sizes), 0
+        shuffled, number = kernels.arranged(shuffle_samples_by_shard(self.places(samples), *sizes)), 0
+        shuffled = self.rows(samples, shuffled)
         normal = None
         if config.normalize_advantages == "minibatch":
             choice = None if samples.choice is None else samples.choice.flatten()
@@ -125,17 +127,31 @@ class FusedBackend(Backend):
 
     def places(self, samples: Samples) -> list[Transitions]:
         """Return what an epoch shuffles into minibatches, by shard."""
-        return choose_by_shard(samples.valid, samples.all_valid, self.shards)
+        valid = samples.valid if samples.valid.dim() == 2 else samples.valid.any(-1)
+        return choose_by_shard(valid, samples.all_valid, self.shards)
+
+    @staticmethod
+    def rows(samples: Samples, shuffled: Tensor) -> Tensor:
+        """Return the rows of shuffled samples, int32 (E, M, b * a); -1 for those that do not count."""
+        if samples.valid.dim() == 2:
+            return shuffled
+        agents = samples.valid.shape[2]
+        rows = shuffled.unsqueeze(-1) * agents + torch.arange(agents, dtype=torch.int32, device=shuffled.device)
+        counts = samples.valid.flatten()[rows.clamp(min=0)] & (shuffled >= 0).unsqueeze(-1)
+        return torch.where(counts, rows, -1).flatten(2)
 
     def transitions(self, samples: Samples, shuffled: Tensor) -> Tensor:
-        """Return the transitions of minibatches, int32 (E, M, b), of what was shuffled; -1 for those that fill one up."""
+        """Return the transitions of minibatches, int32 (E, M, b), of the rows; -1 for those that fill one up."""
         return shuffled
 
     def new_kernels(self, samples: Samples) -> UpdateKernels:
         """Return the kernels for samples of this size."""
-        rows = places_of_minibatch(samples.valid.numel(), self.config.num_minibatches, self.shards)
-        make = SplitKernels if self.sizes.split else UpdateKernels
-        return make(cast(ActorCritic, self.policy), self.sizes, self.config, self.adam, rows, self.fused.alone, self.processes)
+        agents = samples.valid[0, 0].numel()
+        rows = agents * places_of_minibatch(samples.valid.numel() // agents, self.config.num_minibatches, self.shards)
+        given = cast(ActorCritic, self.policy), self.sizes, self.config, self.adam, rows, self.fused.alone, self.processes
+        if self.sizes.wide:
+            return WideKernels(*given, tuple(samples.valid.shape))
+        return (SplitKernels if self.sizes.split else UpdateKernels)(*given)
 
     def _prepared(self, samples: Samples, scalars: DeviceScalars) -> UpdateKernels:
         """Return the kernels, which point to samples, settings and weights."""
@@ -145,23 +161,25 @@ class FusedBackend(Backend):
 
     def prepared(self, samples: Samples) -> UpdateKernels:
         """Return the kernels, which point to samples and weights."""
-        obs = _rows(samples.obs)
+        own_part = samples.obs if isinstance(samples.obs, Tensor) else samples.obs["own"]
         if self._kernels is None:
             self._kernels = self.new_kernels(samples)
         args = self._kernels.args
+        by_row = [x if x is None else _by_row(x, samples) for x in (own_part, samples.action, samples.mask)]
         # A policy with all agents of a role has views of the slabs, with a gap between steps at most.
-        arrays = [x if x is None or is_addressed_by_rows(x) else x.contiguous() for x in (obs, samples.action, samples.mask)]
+        arrays = [x if x is None or is_addressed_by_rows(x) else x.contiguous() for x in by_row]
         self._arrays = arrays
         for name, array in zip(("obs", "action", "mask"), arrays, strict=True):
             if array is not None:
                 setattr(args, name, slab(array))
-        self._kernels.call.set(samples_per_step=samples.valid.shape[1], choice=samples.choice)
+        if isinstance(samples.obs, dict):
+            cast(WideKernels, self._kernels).set_shared(samples.obs["shared"], self.fused.shared_norm())
+        self._kernels.call.set(samples_per_step=samples.valid.shape[-1], choice=samples.choice)
         self._kernels.begin()
+        self._kernels.pack_masks(samples.valid.numel())
         return self._kernels
 
 
-def _rows(obs: Observation) -> Tensor:
-    """Return observations of samples that are rows."""
-    if not isinstance(obs, Tensor):
-        raise ConfigError("fused update: expected samples of rows, without a shared part")
-    return obs
+def _by_row(array: Tensor, samples: Samples) -> Tensor:
+    """Return an array of samples with two axes before those of a row, (T, B), or (T * B, a) of worlds."""
+    return array.flatten(0, 1) if samples.valid.dim() == 3 else array

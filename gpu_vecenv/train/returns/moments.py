@@ -48,11 +48,11 @@ def moments(samples: Tensor, valid: Tensor, processes: Processes | None = None) 
     """Return the moments of samples; 0 if none counts.
 
     Args:
-        samples: float32 (rows, F), of any strides.
+        samples: float32 (rows, F), or (steps, rows of a step, F), of any strides.
         valid: bool (rows,), False for samples to leave out, which may hold anything.
         processes: processes whose samples count; None: this one alone.
     """
-    width = samples.shape[1]
+    width = samples.shape[-1]
     memory = torch.empty(2 * width + 1, dtype=torch.float64, device=samples.device)
     moments_of_rows = Moments(memory[:width], memory[width:-1], memory[-1])
     _merge(moments_of_rows, samples, valid, None, True, processes)
@@ -67,7 +67,7 @@ def merge(
 
     Args:
         running: moments so far, contiguous.
-        samples: float32 (rows, F), of any strides; None for no samples.
+        samples: float32 (rows, F), or (steps, rows of a step, F), of any strides; None for no samples.
         valid: bool (rows,), False for samples to leave out, which may hold anything.
         normal: contiguous; replaced by the numbers of the merged moments.
         processes: see ``moments()``; their running moments are equal, and change by ``Processes.sum_then()``.
@@ -91,9 +91,13 @@ def _merge(
     call = _call(running, normal, is_new, group)
     args = call.args
     if samples is not None and valid is not None:
-        rows, (row_stride, feature_stride) = len(samples), samples.stride()
+        by_step = samples if samples.dim() == 3 else samples[None]
+        rows, strides = by_step.shape[0] * by_step.shape[1], zip(("step", "row", "feature"), by_step.stride(), strict=True)
         tiles = args.num_tiles = -(-rows // (ITEMS // group * DEPTH))
-        call.set(rows=rows, row_stride=row_stride, feature_stride=feature_stride, samples=samples, valid=valid.contiguous())
+        call.set(
+            rows=rows, rows_per_step=by_step.shape[1], samples=samples, valid=valid.contiguous(),
+            **{f"{axis}_stride": stride for axis, stride in strides},
+        )  # fmt: skip
         memory = torch.empty(tiles * 3 * features + 1, dtype=torch.float64, device=device)
         args.tiles = memory.data_ptr()
         call.launch("gv_moments", tiles * -(-features // group), samples.numel())

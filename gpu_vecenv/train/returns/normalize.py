@@ -65,7 +65,9 @@ class RunningNorm(nn.Module):
             raise ShapeError(f"samples: expected shape {expected}, got {tuple(samples.shape)}")
         if samples.dtype != torch.float32 or valid.dtype != torch.bool:
             raise ArrayTypeError(f"samples: expected torch.float32 and torch.bool, got {samples.dtype} and {valid.dtype}")
-        self._merge(samples.reshape(valid.numel(), -1), valid.reshape(-1))
+        # Rows of a policy with some agents of a step have gaps between steps: over all steps they would be copied.
+        steps = len(valid)
+        self._merge(samples.reshape(steps, valid.numel() // max(1, steps), self.mean.numel()), valid.reshape(-1))
 
     def _merge(self, samples: Tensor | None = None, valid: Tensor | None = None) -> None:
         running, normal = Moments(self.mean, self.var, self.count), Normal(self.offset, self.scale, self.shift)

@@ -223,4 +223,12 @@ CASES = {
         "action": spaces.MultiDiscrete([5, 3, 4]), "features": 9, "masked": (0, 1, 2), "forced": 0.5, "hidden": (200, 48, 33),
         "activation": "elu", "seed": 2,
     },
+    "wide": {"action": TAG, "features": 735},
+    "wide, one layer, masked, elu": {
+        "action": spaces.MultiDiscrete([5, 3, 4]), "features": 1030, "masked": (0, 1, 2), "forced": 0.5, "hidden": (200,),
+        "activation": "elu",
+    },
+    "wide, numbers": {"action": BOX, "features": 71, "hidden": (136,)},
+    "wide, three layers": {"action": TAG, "features": 300, "hidden": (256, 48, 33)},
+    "wide, raw observations": {"action": spaces.Discrete(6), "features": 300, "hidden": (200, 48), "normalize": False},
 }  # fmt: skip

@@ -33,6 +33,8 @@ CASES = {
     "raw observations, relu": {"action": spaces.Discrete(6), "hidden": (40,), "activation": "relu", "normalize": False},
     "split": {"action": TAG, "features": 75, "hidden": (256, 256)},
     "split, numbers, three layers": {"action": BOX, "features": 3, "hidden": (136, 40, 24), "activation": "elu"},
+    "wide": {"action": TAG, "features": 735},
+    "wide, numbers, one layer": {"action": BOX, "features": 71, "hidden": (136,), "activation": "elu"},
 }  # fmt: skip
 COSTLY = ("multi-discrete, 71 features", "raw observations, relu", "split, numbers, three layers")
 """Cases that the tests leave out when they have little time: each compiles kernels of its own."""
@@ -69,8 +71,9 @@ def test_log_probabilities_and_values_are_those_of_float64(name, rows):
     with torch.no_grad():
         given = action.double() if action.is_floating_point() else action
         wanted = exact.evaluate(Inputs(inputs.obs.double(), inputs.mask), given)
-    assert (log_prob.double() - wanted.log_prob).abs().max() < 1e-3
-    assert (fused.value(inputs).double() - wanted.value).abs().max() < 1e-3
+    bound = 2e-3 if fused.sizes.wide else 1e-3  # features of a wide network have no low parts
+    assert (log_prob.double() - wanted.log_prob).abs().max() < bound
+    assert (fused.value(inputs).double() - wanted.value).abs().max() < bound
     # Another logarithm, and with numbers the rounding to the env's units.
     again = fused.log_prob(Inputs(*(x if x is None else x[None] for x in inputs[:2])), action[None])[0]
     torch.testing.assert_close(again, log_prob, rtol=1e-6, atol=4e-6)
@@ -216,12 +219,14 @@ def raw(size, activation, hidden, features=4):
 
 @pytest.mark.parametrize(
     ("activation", "hidden"),
-    [("tanh", (64, 64)), ("relu", (40,)), ("elu", (64, 48, 33)), pytest.param("tanh", (256, 256), marks=pytest.mark.slow)],
+    [("tanh", (64, 64)), ("relu", (40,)), ("elu", (64, 48, 33)), ("tanh", (144,)),
+     pytest.param("tanh", (256, 256), marks=pytest.mark.slow)],
 )
 def test_numbers_beyond_16_bits_give_no_finite_value(activation, hidden):
     """Observations, and units that have no bound, are not clipped without a word."""
     for size in (65_000.0, 7e4, 1e6, 1e30, math.inf):
         fused, obs = raw(size, activation, hidden)
+        obs[1, 1:] = 0.0  # infinite products of one feature have one sign, and would only saturate a unit
         with torch.no_grad():
             for layer in fused.policy.network.critic_layers:
                 if isinstance(layer, torch.nn.Linear):  # units stay small, so that only the observation may be too large

@@ -12,6 +12,8 @@ from gymnasium import spaces
 from reference import BOX, case
 from test_fused_act import CPU, drawn
 from test_fused_gradient import kernel_gradient
+from test_fused_shared import gradient as gradient_of_worlds
+from test_fused_shared import twins
 
 from gpu_vecenv.backend import programs
 from gpu_vecenv.backend.compiler import LEVELS, compile_object
@@ -54,7 +56,28 @@ CASES = {
     ),
     "numbers, three layers, 128 lanes": ({"action": BOX, "features": 3, "hidden": (16, 48, 32), "rows": 70}, 64),
     "split": ({"action": spaces.MultiDiscrete([2, 9]), "features": 7, "hidden": (136, 24), "rows": 70}, 64),
+    "wide": ({"action": spaces.MultiDiscrete([2, 9]), "features": 150, "hidden": (136,), "rows": 70}, 64),
+    "many heads": (
+        {
+            "action": spaces.MultiDiscrete([10, 2, 7, 1, 33, 10, 10, 2] * 3),
+            "features": 9,
+            "masked": (0, 2, 3, 9),
+            "hidden": (24, 40),
+            "rows": 70,
+        },
+        64,
+    ),
 }
+
+
+@pytest.mark.slow
+def test_lanes_compute_the_gradient_of_worlds_as_the_host(tmp_path, monkeypatch):
+    given = {"action": spaces.Discrete(3), "shared": 40, "own": 70, "hidden": (24,), "num_worlds": 4}
+    host = gradient_of_worlds(twins(**given).worlds, rows=64)
+    monkeypatch.setattr(programs, "launches", lambda program, device: Lanes(program, tmp_path))
+    found = gradient_of_worlds(twins(**given).worlds, rows=64)
+    for parameter, values in host.items():
+        assert float((found[parameter] - values).norm()) <= 1e-4 * float(values.norm()), parameter
 
 
 @pytest.mark.slow
@@ -73,6 +96,8 @@ ACTS = {
     "masked, elu, odd sizes": ({**CASES["masked, elu, odd sizes"][0], "masked": (1,)}, 32),
     "numbers, 128 lanes": ({"action": BOX, "features": 3, "hidden": (16, 48)}, 64),
     "split": ({"action": BOX, "features": 3, "hidden": (136, 48)}, 64),
+    "wide": ({"action": BOX, "features": 150, "hidden": (136,)}, 64),
+    "many heads": CASES["many heads"],
 }
 
 
@@ -106,6 +131,13 @@ SIZES = [
     Sizes(71, (64, 64), "tanh", 42, (21, 21), (0, 21)),
     Sizes(3, (128, 48, 33), "elu", 1, None),
     Sizes(75, (256, 256), "tanh", 42, (21, 21), split=True),
+    Sizes(735, (64, 64), "tanh", 42, (21, 21), split=True, wide=True),
+    Sizes(1030, (200,), "relu", 3, None, split=True, wide=True),
+    Sizes(20, (256, 256), "elu", 5, (5,), split=True, wide=True),
+    Sizes(1043, (64, 64), "tanh", 42, (21, 21), split=True, wide=True, shared=1007),
+    Sizes(1043, (64, 64), "tanh", 597, (10,) * 57 + (27,), split=True, wide=True, shared=1007, head_columns=64),
+    Sizes(20, (64, 64), "tanh", 1164, (10,) * 111 + (2,) * 27, (0,) * 138, split=True, head_columns=64),
+    Sizes(9, (200, 128), "relu", 200, (100, 100), split=True, head_columns=128),
 ]
 
 
@@ -122,10 +154,19 @@ WAIT, START = "griddepcontrol.wait", "griddepcontrol.launch_dependents"
 
 def entries(make, sizes):
     """Return the names of the kernels of a program."""
+    packs = ["gv_pack_heads", *(["gv_pack_masks"] if sizes.mask_first else [])] if sizes.head_columns else []
+    if sizes.wide:
+        first = ["gv_pack_first", "gv_values", "gv_wide_first"]
+        ends = ["gv_reduce", "gv_weight_sums", "gv_wide_sums", "gv_wide_units"]
+        of_update = ["gv_adam", "gv_deltas", "gv_pack_rows", "gv_pack_first", *ends]
+        if sizes.shared:
+            first.append("gv_wide_worlds")
+            of_update += ["gv_pack_worlds", "gv_world_deltas", "gv_world_sums", "gv_world_units"]
+        return sorted(["gv_act", "gv_evaluate", *first, *packs] if make is act_program else [*of_update, *packs])
     if make is act_program:
-        return ["gv_act", "gv_evaluate", *(["gv_first"] if sizes.split else []), "gv_values"]
+        return ["gv_act", "gv_evaluate", *(["gv_first"] if sizes.split else []), *packs, "gv_values"]
     gradient = ["gv_deltas", "gv_first_units"] if sizes.split else ["gv_gradient"]
-    return ["gv_adam", *gradient, "gv_reduce", *(["gv_weight_sums"] if sizes.split else [])]
+    return ["gv_adam", *gradient, *packs, "gv_reduce", *(["gv_weight_sums"] if sizes.split else [])]
 
 
 @pytest.mark.slow

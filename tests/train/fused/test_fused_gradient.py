@@ -18,11 +18,10 @@ from gpu_vecenv.train.returns.minibatch_moments import minibatch_moments
 CONFIG = PPOConfig(num_epochs=1, num_minibatches=1)
 
 
-def prepared(one, config, rows=None):
-    """Return the kernels for a case, with one minibatch of its rows, and the numbers of all samples."""
+def prepared(one, config, **sizes):
+    """Return the kernels for a case, with one minibatch of its rows and some sizes changed, and the numbers of all samples."""
     ppo = FusedPPO(one.policy, config, tuple(one.samples.reward.shape[1:]), 0, torch.device("cpu"))
-    if rows is not None:
-        ppo.backend.sizes = dataclasses.replace(ppo.backend.sizes, rows=rows)
+    ppo.backend.sizes = dataclasses.replace(ppo.backend.sizes, **sizes)
     ppo.config = dataclasses.replace(config, num_minibatches=max(1, one.samples.valid.numel() // len(one.index)))
     kernels = ppo.backend._prepared(one.samples, SCALARS)
     columns = torch.stack((one.samples.log_prob, one.value, one.advantage, one.target)).flatten(1)
@@ -36,15 +35,15 @@ def prepared(one, config, rows=None):
     return kernels, numbers
 
 
-def kernel_gradient(one, config=CONFIG, rows=None):
+def kernel_gradient(one, config=CONFIG, **sizes):
     """Return gradients by name and the terms of the loss, means over the rows that count."""
-    kernels, _numbers = prepared(one, config, rows)
+    kernels, _numbers = prepared(one, config, **sizes)
     return gradient_and_terms(kernels, one)
 
 
-def compare(one, config=CONFIG, total=1e-3, each=5e-2, rows=None):
+def compare(one, config=CONFIG, total=1e-3, each=5e-2, **sizes):
     exact, terms = exact_gradient(one, config)
-    found, found_terms = kernel_gradient(one, config, rows)
+    found, found_terms = kernel_gradient(one, config, **sizes)
     np.testing.assert_allclose(found_terms, terms, rtol=2e-3, atol=1e-4, err_msg=str(TERMS))
     errors = {name: relative_error(layers_of(found)[name], values) for name, values in layers_of(exact).items()}
     whole = relative_error([found[name] for name in exact], list(exact.values()))
@@ -54,16 +53,21 @@ def compare(one, config=CONFIG, total=1e-3, each=5e-2, rows=None):
 
 
 COSTLY = ("one masked choice", "elu, three layers", "multi-discrete, 71 features", "few choices", "relu, one layer",
-          "split, masked, elu, odd sizes")  # fmt: skip
+          "split, masked, elu, odd sizes", "wide, one layer, masked, elu", "wide, three layers",
+          "wide, raw observations")  # fmt: skip
 """Cases that the tests leave out when they have little time: each compiles kernels of its own."""
+
+TOTALS = {"wide, raw observations": 2e-3}
+"""Bounds of errors that docs/training-speed.md names."""
 
 
 @pytest.mark.parametrize("name", slow(CASES, *COSTLY))
 def test_gradients_are_those_of_float64(name):
-    compare(case(**CASES[name]))
+    compare(case(**CASES[name]), total=TOTALS.get(name, 1e-3))
 
 
-@pytest.mark.parametrize(("name", "rows"), [("split", 300), ("split", 257), ("split, masked, elu, odd sizes", 300)])
+@pytest.mark.parametrize(("name", "rows"), [("split", 300), ("split", 257), ("split, masked, elu, odd sizes", 300),
+                                            ("wide", 300), ("wide", 257)])
 def test_a_minibatch_of_a_split_network_may_be_computed_in_parts(name, rows, monkeypatch):
     """Sums of the parts are added; the last part has fewer rows."""
     one = case(**CASES[name], rows=rows)
@@ -82,10 +86,10 @@ def test_gradients_of_fresh_and_of_trained_weights(name):
     with torch.no_grad():
         one.policy.network.actor_layers[-1].weight.mul_(1.0 / 50.0)  # as a new policy has them
     config = dataclasses.replace(CONFIG, clip_value=False)
-    compare(one, config)
+    compare(one, config, TOTALS.get(name, 1e-3))
     train(one, config)
     new = case(**(given | {"seed": 1 + given.get("seed", 0), "policy": one.policy}))
-    compare(new, config)
+    compare(new, config, TOTALS.get(name, 1e-3))
 
 
 def train(one, config, steps=40):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import role_envs  # noqa: F401  (registers Pairs-v0)
 import torch
 from fused_runs import FusedPPO, HostPPO, fused
 from gymnasium import spaces
@@ -18,7 +19,7 @@ from gpu_vecenv.train import ConfigError, NetworkConfig, PPOConfig, TrainConfig,
 from gpu_vecenv.train.algorithms.ppo import PPO
 from gpu_vecenv.train.errors import NonFiniteError
 from gpu_vecenv.train.fused import eligibility
-from gpu_vecenv.train.fused.eligibility import _fitted, fused_sizes
+from gpu_vecenv.train.fused.eligibility import _fitted, fused_sizes, host_sizes
 from gpu_vecenv.train.fused.tile_plan import Sizes
 from gpu_vecenv.train.policies.build import make_policy
 
@@ -59,6 +60,11 @@ CASES = {
     "statistics": ({"action": ACTIONS[0], "normalize": True}, {"normalize_rewards": True}),
     "no clip of values": ({"action": ACTIONS[0]}, {"clip_value": False}),
     "adaptive rate": ({"action": ACTIONS[0]}, {"learning_rate_schedule": "adaptive", "target_kl": 0.01}),
+    "shared part": ({"action": ACTIONS[0], "shared": True, "normalize": True}, {"normalize_advantages": "rollout"}),
+    "shared part, masked": (
+        {"action": ACTIONS[1], "shared": True, "masked": (0, 1), "forced": 0.7}, {"normalize_advantages": "minibatch"},
+    ),
+    "shared part, numbers": ({"action": ACTIONS[2], "shared": True}, {"normalize_rewards": True, "entropy_coef": 0.0}),
     "entropy weight against the advantages": (
         {"action": ACTIONS[0]}, {"entropy_coef": -1.0, "normalize_advantages": "rollout"},
     ),
@@ -79,7 +85,7 @@ def test_updates_are_those_of_ppo(name):
     assert_alike(update_of(PPO, config, updates=2, **given), update_of(FusedPPO, config, updates=2, **given))
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [name for name, (given, _) in CASES.items() if not given.get("shared")])
 def test_updates_on_the_cpu_are_those_of_ppo(name):
     given, change = CASES[name]
     config = dataclasses.replace(EPOCHS, **change)
@@ -160,7 +166,13 @@ RUNS = {
     "cartpole": ("WarpCartPole-v1", {"max_episode_steps": 24}, 16),
     "tag": ("WarpTag-v0", {"num_taggers": 2, "num_runners": 4, "tagging_distance": 0.1, "episode_length": 24}, 8),
     "pendulum": ("WarpPendulum-v1", {}, 16),
+    "pairs": ("Pairs-v0", {}, 16),
+    "rice": ("WarpRice-v0", {}, 2),
+    "rice, negotiation": ("WarpRice-v0", {"negotiation_on": True}, 2),
+    "rice, whole rows": ("WarpRice-v0", {"observe": "whole"}, 2),
 }
+GPU_ONLY = {name for name in RUNS if name.startswith(("pairs", "rice"))}
+"""Runs of which the kernels of the CPU do not take the policies, or would take long to compile."""
 
 
 def run_config(name):
@@ -186,12 +198,12 @@ def compare_runs(config, other, share):
         assert float((changes[1][role] - change).norm()) <= share * float(change.norm())
 
 
-@pytest.mark.parametrize("name", slow(RUNS, "pendulum", "cartpole"))
+@pytest.mark.parametrize("name", slow(RUNS, "pendulum", "cartpole", "rice", "rice, negotiation", "rice, whole rows"))
 def test_runs_are_those_of_ppo(name):
     compare_runs(run_config(name), fused(run_config(name)), 0.05)
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", [name for name in RUNS if name not in GPU_ONLY])
 def test_runs_on_the_cpu_are_those_of_ppo(name):
     compare_runs(run_config(name), dataclasses.replace(run_config(name), kernels="fused"), 1e-3)
 
@@ -284,11 +296,10 @@ def bounded(high, normalize):
 
 def test_policies_that_do_not_fit_have_a_reason():
     box = spaces.Box(-1.0, 1.0, (200,), np.float32)
+    assert "shared part" in host_sizes(policy_of(ACTIONS[0], shared=True))
     for policy, reason in (
-        (policy_of(ACTIONS[0], shared=True), "shared part"),
         (policy_of(ACTIONS[0], network=NetworkConfig((8, 8), shared_trunk=True)), "share hidden layers"),
         (policy_of(ACTIONS[0], network=NetworkConfig((257, 8))), "hidden sizes are [257, 8]"),
-        (policy_of(ACTIONS[0], network=NetworkConfig((129,))), "only hidden layer has 129 units"),
         (policy_of(ACTIONS[0], network=NetworkConfig((256, 256, 256))), "bytes of shared memory"),
         (policy_of(ACTIONS[0], network=NetworkConfig((8, 8, 8, 8))), "hidden sizes"),
         (policy_of(box), "200 outputs"),
@@ -297,5 +308,5 @@ def test_policies_that_do_not_fit_have_a_reason():
     ):
         assert reason in fused_sizes(policy, CPU)
     assert all(isinstance(fused_sizes(policy, CPU), Sizes) for policy in (bounded(1e5, True), bounded(6e4, False)))
-    with pytest.raises(ConfigError, match="shared part"):
-        FusedPPO(policy_of(ACTIONS[0], shared=True), EPOCHS, (6, 3), 0, CPU)
+    with pytest.raises(ConfigError, match="share hidden layers"):
+        FusedPPO(policy_of(ACTIONS[0], network=NetworkConfig((8, 8), shared_trunk=True)), EPOCHS, (6, 3), 0, CPU)

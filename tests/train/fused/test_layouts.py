@@ -11,6 +11,7 @@ SIZES = [
     Sizes(71, (64, 24, 8), "relu", 42, (21, 21), (0, 21), rows=64),
     Sizes(3, (40,), "elu", 5, None),
     Sizes(75, (256, 136), "tanh", 42, (21, 21), split=True),
+    Sizes(9, (64, 40), "tanh", 375, (10, 2, 7, 1, 33, 10, 10, 2) * 5, (0,) * 40, split=True, head_columns=64),
 ]
 
 
@@ -31,19 +32,43 @@ def assert_apart(arrays, size):
 
 
 def floats_of(sizes):
-    return sum(padded(units, 16) for units in sizes.hidden) + padded(sizes.outputs, 8) + 3 * sizes.features
+    outputs = 1 if sizes.head_columns else sizes.outputs  # biases of many heads come with their chunks
+    return sum(padded(units, 16) for units in sizes.hidden) + padded(outputs, 8) + 3 * sizes.features
+
+
+def floats_of_heads(sizes, places):
+    """Biases of two chunks, and of each row six floats of counters, four of places and one for each 32 outputs of a chunk."""
+    columns = sizes.head_columns
+    if not columns:
+        return []
+    assert places["HEAD_ROWS"] % 2 == 0
+    return [(places["HEAD_BIASES"], 2 * columns), (places["HEAD_ROWS"], sizes.rows * (10 + columns // 32))]
 
 
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 def test_floats_of_a_block_do_not_overlap(sizes):
     update, act = sizes.update_memory, sizes.act_memory
-    outputs = sizes.rows * (sizes.outputs | 1)
+    outputs = sizes.rows * ((sizes.head_columns or sizes.outputs) | 1)
     features = sizes.features if sizes.features <= 32 and not sizes.split else 0
     staged = 4 + (sizes.entries if sizes.entries <= 4 else 1) + features
     prefetch = update.places["PREFETCH"]
     assert prefetch % 4 == 0
-    assert_apart([(0, floats_of(sizes)), (update.places["OUTPUTS"], outputs), (prefetch, sizes.rows * staged + 7)], update.floats)
-    assert_apart([(0, floats_of(sizes)), (act.places["OUTPUTS"], outputs)], act.floats)
+    for memory, more in ((update, [(prefetch, sizes.rows * staged + 7)]), (act, [])):
+        arrays = [(0, floats_of(sizes)), (memory.places["OUTPUTS"], outputs), *floats_of_heads(sizes, memory.places), *more]
+        assert_apart(arrays, memory.floats)
+
+
+def test_weights_of_chunks_do_not_overlap():
+    """High and low parts of two chunks are behind the layers between the first and the last; derivatives follow in an update."""
+    sizes = SIZES[-1]
+    chunk, widths = 2 * 64 * row(48), [padded(units, 16) for units in sizes.hidden]
+    arrays = [(0, widths[1] * row(widths[0])), (sizes.act_memory.places["HEAD_WEIGHTS"], 2 * chunk)]
+    assert_apart(arrays, sizes.act_memory.halves)
+    update = sizes.update_memory
+    assert update.places["HEAD_WEIGHTS"] == sizes.act_memory.places["HEAD_WEIGHTS"]
+    assert_apart([*arrays, (update.places["DELTAS"], sizes.rows * row(64))], update.halves)
+    # Words of a row's mask, and of a tile of the gradient no more outputs than a chunk has.
+    assert sizes.mask_words == 2 * len(sizes.chunks) and sizes.packed_halves == chunk * len(sizes.chunks)
 
 
 @pytest.mark.parametrize("sizes", [sizes for sizes in SIZES if not sizes.split], ids=str)

@@ -1,0 +1,98 @@
+// The loss of actors with many heads, and its derivatives. Chunks of outputs are computed twice: for the log-probability of the whole
+// action, and for the derivatives that follow from it.
+#pragma once
+#include "learner/backward.h"
+#include "learner/heads.h"
+#include "learner/many_heads.h"
+
+// A row of a tile, in the memory of the team.
+struct GvLossRow {
+    GvHeadRow at;
+    gv_i32 counts;  // 0 for one that fills up the minibatch or has no choice
+    float push;     // see gv_surrogate()
+};
+static_assert(sizeof(GvLossRow) <= 4 * GV_HEAD_ROW_FLOATS, "a row fits in its place");
+
+GV_FN GvLossRow gv_loss_row(const GvArgs& a, gv_i32 sample) {
+    const bool counts = sample >= 0 && (!GV_TWO_COUNTS || a.choice == nullptr || a.choice[sample] != 0);
+    if (!counts) return {{0, -1, {}}, 0, 0.0f};
+    return {{gv_place_in(a.action, sample, a.samples_per_step), (gv_i64)sample * GV_MASK_WORDS, {}}, 1, 0.0f};
+}
+
+// Derivatives of the loss by the logits of an entry, which are stored from `column` on. Returns the entropy.
+GV_FN float gv_head_slopes(const float* at, gv_i32 n, gv_i32 taken, float push, const GvSettings& settings,
+                           GvTile<GV_DELTA_STRIDE> deltas, gv_i32 row, gv_i32 column) {
+    const GvLogits logits = gv_logits(at, n);
+    const GvHeadTerms terms = gv_head_terms(logits);
+    gv_each_logit(logits, [&](gv_i32 i, float logit) {
+        const float log_p = (logit - terms.largest) - terms.log_sum, p = gv_fast_exp(log_p), here = i == taken ? 1.0f : 0.0f;
+        const float bonus = p > 0.0f ? settings.entropy_coef * (p * (log_p + terms.entropy)) : 0.0f;
+        if (i < n) gv_set_delta(deltas, row, column + i, terms.none ? 0.0f : bonus - push * (here - p), settings);
+    });
+    return terms.none ? 0.0f : terms.entropy;
+}
+
+// Memory of a group for its rows in a tile.
+struct GvLossTile {
+    GvLossRow* rows;
+    float* outputs;
+    GvTile<GV_DELTA_STRIDE> deltas;
+    const gv_u32* masks;
+    const gv_i32* actions;
+};
+
+// Outputs of a chunk for the group's rows, unless no row has an allowed choice: then it returns false.
+GV_FN bool gv_outputs_of_chunk(const GvGroup& group, const GvChunk& chunk, const GvTopUnits& top, const GvLossTile& tile) {
+    const auto row_at = [&](gv_i32 row) -> GvHeadRow& { return tile.rows[row].at; };
+    if (!gv_load_allowed(group, chunk, tile.masks, row_at)) return false;
+    gv_chunk_outputs(group, chunk, top, tile.masks != nullptr, tile.outputs, row_at);
+    return true;
+}
+
+// Log-probabilities of the actions of the rows.
+GV_FN void gv_log_probs_of_rows(GvRowSums& log_prob, const GvLanes& team, const GvGroup& group, GvHeads& heads, const GvTopUnits& top,
+                                const GvLossTile& tile) {
+    gv_each_value(log_prob, group, [](gv_i32, float& sum) { sum = 0.0f; });
+    gv_each_chunk(team, heads, [&](const GvChunk& chunk) {
+        if (!gv_outputs_of_chunk(group, chunk, top, tile)) return;
+        gv_each_head(group, chunk, tile.outputs, [&](gv_i32 row, gv_i32 entry, float* logits) {
+            const gv_i32 taken = tile.rows[row].counts != 0 ? tile.actions[tile.rows[row].at.action + entry] : 0;
+            logits[0] = gv_head_log_prob(logits, gv_head_choices(entry), taken);
+        });
+        gv_add_terms_of_heads(log_prob, group, chunk, tile.outputs);
+    });
+}
+
+// Computes the derivatives by the outputs of a chunk, in the tile. Returns a lane's part of the entropy.
+GV_FN float gv_slopes_of_chunk(const GvGroup& group, const GvChunk& chunk, const GvLossTile& tile, const GvSettings& settings) {
+    gv_each_head(group, chunk, tile.outputs, [&](gv_i32 row, gv_i32 entry, float* logits) {
+        const GvLossRow& of = tile.rows[row];
+        const gv_i32 n = gv_head_choices(entry), column = gv_head_column(entry);
+        if (of.counts == 0) {
+            for (gv_i32 i = 0; i < n; ++i) gv_set(tile.deltas, row, column + i, 0.0f);
+            return;
+        }
+        const gv_i32 taken = tile.actions[of.at.action + entry];
+        logits[0] = gv_head_slopes(logits, n, taken, of.push, settings, tile.deltas, row, column);
+    });
+    GvRowSums entropies = {};
+    gv_add_terms_of_heads(entropies, group, chunk, tile.outputs);
+    float entropy = 0.0f;
+    gv_each_value(entropies, group, [&](gv_i32 row, float& sum) { entropy += tile.rows[row].counts != 0 ? sum : 0.0f; });
+    return entropy;
+}
+
+// Derivatives of all hidden layers from those of the last one, which are sums yet without slopes.
+template <class Kept>
+GV_FN void gv_backward_from_top(const GvNetwork<GV_OUTPUTS>& network, const GvGroup& group, GvSums<GV_OWN, GV_TOP_WIDTH>& sums,
+                                Kept& kept) {
+    const GvRows<GV_OWN, GV_TOP_WIDTH> slopes = gv_kept_slopes<GV_LAYERS, GV_TOP_WIDTH>(kept, group, 0);
+    GvRows<GV_OWN, GV_TOP_WIDTH> deltas;
+    gv_each_pair(sums, group, [&](const GvPlace& place, float& x, float& y) {
+        float one, two;
+        gv_get(slopes, place, 0, one, two);
+        gv_put_finite(deltas, place, 0, x * one, y * two);
+    });
+    gv_keep_deltas<GV_LAYERS>(kept, group, deltas, 0);
+    gv_backward_from<GV_LAYERS - 1, GV_TOP_WIDTH>(network, group, deltas, kept);
+}
