@@ -38,7 +38,6 @@ from gpu_vecenv.train.runner.effects import require_effects, require_parts, requ
 from gpu_vecenv.train.runner.executor import GraphExecutor, make_executor
 from gpu_vecenv.train.runner.interrupt import StopRequest
 from gpu_vecenv.train.runner.iteration import IN_FLIGHT, WISHES
-from gpu_vecenv.train.runner.live import LiveView
 from gpu_vecenv.train.runner.memory import memory_in_errors, require_rollout_room
 from gpu_vecenv.train.runner.nonfinite_world import with_world
 from gpu_vecenv.train.runner.opponents import functions_again, with_opponents
@@ -389,6 +388,8 @@ class Trainer:
             SequenceError: there is a page, or iterations are in flight.
             OSError: the address cannot be written to the run's folder.
         """
+        from gpu_vecenv.train.runner.live import LiveView
+
         self.pipeline.require_none()
         if self.live_address is not None:
             raise SequenceError(f"serve_live_page(): expected one call, got another one; the page is at {self.live_address}")
