@@ -22,7 +22,7 @@ from gpu_vecenv.train.config import AUTO, AutoSizes, ResolvedConfig, TrainConfig
 from gpu_vecenv.train.config.checks import COUNT, require
 from gpu_vecenv.train.config.presets import preset_of
 from gpu_vecenv.train.errors import ConfigError
-from gpu_vecenv.train.processes.join import num_processes
+from gpu_vecenv.train.processes.launcher import num_processes
 from gpu_vecenv.train.run_folder.progress import Progress
 from gpu_vecenv.train.run_folder.sizes_table import print_sizes, save_sizes
 from gpu_vecenv.train.runner.build import make_env
