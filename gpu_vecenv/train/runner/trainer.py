@@ -18,6 +18,7 @@ from gpu_vecenv.train.config import AUTO, ResolvedConfig, TrainConfig, resolve, 
 from gpu_vecenv.train.config.checks import MAX_LONG, checked, integer, is_name, require
 from gpu_vecenv.train.config.presets import preset_of
 from gpu_vecenv.train.errors import ConfigError, NonFiniteError
+from gpu_vecenv.train.fused.cost import not_fused_lines
 from gpu_vecenv.train.processes.group import Processes, rank_and_count
 from gpu_vecenv.train.processes.states import num_states, state_of, whole_state
 from gpu_vecenv.train.run_folder.best import BestReturn
@@ -601,7 +602,7 @@ def _run_text(config: ResolvedConfig, parts: RunState) -> str:
         size += f" in {parts.processes.count} processes, summed by {parts.processes.summed_by},"
     text = f"{config.env_id}: {size} on {device}, torch threads: {config.threads}, out: {config.out}"
     steps = [f"rollouts are made step by step: {parts.why_steps}"] if parts.why_steps else []
-    return "\n".join([text, *steps, *(f"{name!r} has no fused kernels: {why}" for name, why in parts.not_fused.items())])
+    return "\n".join([text, *steps, *not_fused_lines(parts.not_fused, config.device)])
 
 
 def _preset_lines(config: ResolvedConfig, parts: RunState) -> list[str]:
