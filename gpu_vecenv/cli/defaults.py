@@ -37,7 +37,7 @@ def by_algorithm(*path: str) -> str:
     """Return the defaults of PPO for a preset's field, and those of each other algorithm that differ; see ``by_env()``."""
 
     def defaults(algorithm: str) -> str:
-        return _by_env(lambda env: _get(_preset(env, algorithm), path))
+        return _by_env(lambda env, device: _get(_preset(env, algorithm, device), path))
 
     usual, by_name = defaults("ppo"), {name: defaults(name) for name in built_in()}
     return "; ".join([usual, *(f"with {name}: {text}" for name, text in by_name.items() if text != usual)])
@@ -45,19 +45,25 @@ def by_algorithm(*path: str) -> str:
 
 def by_env(value_of: Callable[[Preset], object]) -> str:
     """Return a default, which the function reads from a preset, by env: ``8 for WarpTag-v0; 64 for others``."""
-    return _by_env(lambda env: value_of(Preset() if env is None else PRESETS[env]))
+    return _by_env(lambda env, device: value_of(_of_env(env).on(device)))
 
 
-def _by_env(value_of: Callable[[str | None], object]) -> str:
-    """Return the text of ``by_env()`` for a function of the name of an env, or of None for envs without a preset."""
-    general = value_of(None)
+def _by_env(value_of: Callable[[str | None, str], object]) -> str:
+    """Return the text of ``by_env()`` for a function of the name of an env and a device; None is an env without a preset."""
+    general = value_of(None, "cuda")
     envs: dict[object, list[str]] = {}
     for env in PRESETS:
-        value = value_of(env)
+        value = value_of(env, "cuda")
         if value != general:
             envs.setdefault(value, []).append(env)
     values = [f"{value} for {', '.join(names)}" for value, names in envs.items()]
-    return "; ".join([*values, f"{general} for others"]) if values else str(general)
+    values.append(f"{general} for others" if values else str(general))
+    on_cpu = {env: value for env in PRESETS if (value := value_of(env, "cpu")) != value_of(env, "cuda")}
+    return "; ".join([*values, *(f"on the CPU {value} for {env}" for env, value in on_cpu.items())])
+
+
+def _of_env(env: str | None) -> Preset:
+    return Preset() if env is None else PRESETS[env]
 
 
 def env_params(preset: Preset) -> str:
@@ -72,9 +78,9 @@ def built_in() -> list[str]:
 
 
 @functools.cache
-def _preset(env: str | None, algorithm: str) -> AlgorithmPreset:
-    """Return the preset of an algorithm for an env. Each line of the help asks for all of them."""
-    return (Preset() if env is None else PRESETS[env]).of(algorithm)
+def _preset(env: str | None, algorithm: str, device: str) -> AlgorithmPreset:
+    """Return the preset of an algorithm for an env on a device. Each line of the help asks for all of them."""
+    return _of_env(env).on(device).of(algorithm)
 
 
 @functools.cache
@@ -85,7 +91,7 @@ def options_of(algorithm: str) -> str:
     before = "" if algorithm == "ppo" else f"{algorithm}."
 
     def default(name: str) -> str:
-        return _by_env(lambda env: getattr(_preset(env, algorithm).options or usual, name))
+        return _by_env(lambda env, device: getattr(_preset(env, algorithm, device).options or usual, name))
 
     return "\n".join(f"{before}{f.name}: {docs(cls)[f.name]} (default: {default(f.name)})" for f in dataclasses.fields(cls))
 

@@ -176,7 +176,7 @@ def _probe(
         ConfigError: see ``find_sizes()``.
     """
     _require_one_algorithm(resolved)
-    name, usual = resolved.algorithm, preset_of(resolved.env_id).of(resolved.algorithm)
+    name, usual = resolved.algorithm, preset_of(resolved.env_id).on(resolved.device).of(resolved.algorithm)
     options = resolved.ppo if name == "ppo" else resolved.algorithms[name]
     small = resolve(config_of(Sizes(1, options.num_steps, 1)))
     with torch.random.fork_rng(devices=[]), contextlib.closing(make_env(small)) as env:

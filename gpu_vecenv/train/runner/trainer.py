@@ -606,7 +606,12 @@ def _run_text(config: ResolvedConfig, parts: RunState) -> str:
 
 
 def _preset_lines(config: ResolvedConfig, parts: RunState) -> list[str]:
-    """Return a line for each algorithm of a new run but PPO, which says what the run had for options that it left out."""
+    """Return lines of a new run that say what it has for options that it left out.
+
+    PPO has a line if its preset depends on the device, and each other algorithm has one.
+    """
     preset, names = preset_of(config.env_id), dict.fromkeys(config.algorithm_of(name) for name in parts.algorithms)
     has, lacks = f"its preset for {config.env_id}", f"its defaults, as {config.env_id} has no preset for it"
-    return [f"{name}: options left out are {has if name in preset.algorithms else lacks}" for name in names if name != "ppo"]
+    ppo = f"its preset for {config.env_id} on {'the CPU' if config.device == 'cpu' else 'a GPU'}"
+    taken = {name: ppo if name == "ppo" else has if name in preset.algorithms else lacks for name in names}
+    return [f"{name}: options left out are {text}" for name, text in taken.items() if name != "ppo" or preset.cpu is not None]
