@@ -13,7 +13,6 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from gpu_vecenv.train import Callback, ConfigError, PolicyMapError, Trainer, load_checkpoint
-from gpu_vecenv.train.run_folder import event_file
 from gpu_vecenv.train.run_folder import logger as logger_module
 from gpu_vecenv.train.run_folder.json_lines import JsonLines
 from gpu_vecenv.train.run_folder.logger import Logger
@@ -84,27 +83,6 @@ def test_tensorboard_has_world_steps_on_its_axis_and_each_once_after_a_kill(conf
     want = [(line["steps"], line["policy_loss/runner"]) for line in read_metrics(run)]
     assert [step for step, _ in points] == [step for step, _ in want] == [steps * k for k in range(1, 7)]
     assert [value for _, value in points] == pytest.approx([value for _, value in want], rel=1e-6)
-
-
-def test_an_event_file_is_what_tensorboards_own_code_writes(monkeypatch):
-    event_pb2 = pytest.importorskip("tensorboard.compat.proto.event_pb2")
-    from tensorboard.compat.proto.summary_pb2 import Summary
-    from tensorboard.summary.writer.record_writer import RecordWriter
-
-    monkeypatch.setattr("gpu_vecenv.train.run_folder.event_file.time.time", lambda: 1.7e9)
-    points = {5: {"loss": -0.125}, 300: {}, 2**40: {"größe/a": 1e300, "b" * 200: 3.0}}
-    whole = io.BytesIO()
-    records = RecordWriter(whole)
-
-    def write(**content):
-        records.write(event_pb2.Event(wall_time=1.7e9, **content).SerializeToString())
-
-    write(step=1, file_version="brain.Event:2")
-    write(step=1, session_log=event_pb2.SessionLog(status=event_pb2.SessionLog.START))
-    for step, values in points.items():
-        write(step=step, summary=Summary(value=[Summary.Value(tag=name, simple_value=x) for name, x in values.items()]))
-    own = event_file.start_of_file(1) + b"".join(event_file.point(step, values) for step, values in points.items())
-    assert own == whole.getvalue()
 
 
 def test_tensorboard_gets_few_points_of_a_fast_run_with_every_evaluation_and_the_last_one(tmp_path, monkeypatch):
