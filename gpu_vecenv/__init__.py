@@ -4,9 +4,8 @@ The names below are public. Each is imported at its first use, so that ``import 
 names of the trainer are in ``gpu_vecenv.train``, those of the adapters in ``gpu_vecenv.adapters``.
 """
 
-import importlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
 
@@ -17,6 +16,7 @@ if (_root / "envs" / "tag" / "tag.cu").is_file() and not (Path(__file__).parent 
 
     map_checkout(_root)
 
+from gpu_vecenv.importing import at_first_use  # noqa: E402
 from gpu_vecenv.registration import register_envs  # noqa: E402
 
 register_envs()
@@ -54,8 +54,7 @@ _PUBLIC = {
 _SUBMODULES = ("reference",)
 """Public modules."""
 
-_MODULES = {name: f"gpu_vecenv.{module}" for module, names in _PUBLIC.items() for name in names}
-__all__ = sorted([*_MODULES, *_SUBMODULES])
+__all__ = sorted([*(name for names in _PUBLIC.values() for name in names), *_SUBMODULES])
 
 if TYPE_CHECKING:
     from gpu_vecenv import reference as reference
@@ -106,16 +105,4 @@ if TYPE_CHECKING:
     from gpu_vecenv.vector.wrappers.transform import TransformObservation as TransformObservation
     from gpu_vecenv.vector.wrappers.transform import TransformReward as TransformReward
 
-
-def __getattr__(name: str) -> Any:
-    """Import a public name at its first use."""
-    if name in _SUBMODULES:
-        return importlib.import_module(f"gpu_vecenv.{name}")
-    if name not in _MODULES:
-        raise AttributeError(f"module 'gpu_vecenv' has no attribute {name!r}")
-    return getattr(importlib.import_module(_MODULES[name]), name)
-
-
-def __dir__() -> list[str]:
-    """All names of the module, and public names that are not imported yet."""
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = at_first_use(__name__, _PUBLIC, _SUBMODULES)

@@ -588,7 +588,7 @@ HOST_UPDATE = Program(
         *numbers("float32", "value_coef", "max_grad_norm", "eps", "target_kl"),
     ),
     (
-        ("ROWS", 96), ("MOST_LAYERS", MOST_HOST_LAYERS), ("TANH", 0), ("RELU", 1), ("ELU", 2),
+        ("ROWS", 96), ("MOST_LAYERS", MOST_HOST_LAYERS), ("TANH", 0), ("RELU", 1), ("ELU", 2), ("SILU", 3),
         ("POLICY_LOSS", 0), ("ENTROPY", 1), ("KL", 2), ("OUTSIDE", 3), ("COUNT", 4), ("VALUE_LOSS", 5), ("VALUE_COUNT", 6),
         ("SPREADS", 7), ("MOST_TERMS", 7 + MOST_HOST_ENTRIES),
         ("M_DECAY", "0.9f"), ("M_SHARE", "0.1f"), ("LOG_M_DECAY", "-0.10536051565782628"),

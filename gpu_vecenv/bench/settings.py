@@ -82,7 +82,7 @@ class Goal(Setting):
 
 
 def of_preset(env: str, seeds: int, only: tuple[str, ...] = ()) -> Goal:
-    """The preset of an env as a goal."""
+    """The preset of an env on a GPU as a goal, the same one on every device."""
     preset = preset_of(env)
     return Goal(
         env, preset.num_envs, preset.env_params({}), only=only, ppo=preset.ppo, network=preset.network, title="preset",

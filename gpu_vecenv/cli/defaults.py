@@ -37,7 +37,7 @@ def by_algorithm(*path: str) -> str:
     """Return the defaults of PPO for a preset's field, and those of each other algorithm that differ; see ``by_env()``."""
 
     def defaults(algorithm: str) -> str:
-        return by_env(lambda preset: _get(preset.of(algorithm), path))
+        return _by_env(lambda env, device: _get(_preset(env, algorithm, device), path))
 
     usual, by_name = defaults("ppo"), {name: defaults(name) for name in built_in()}
     return "; ".join([usual, *(f"with {name}: {text}" for name, text in by_name.items() if text != usual)])
@@ -45,14 +45,25 @@ def by_algorithm(*path: str) -> str:
 
 def by_env(value_of: Callable[[Preset], object]) -> str:
     """Return a default, which the function reads from a preset, by env: ``8 for WarpTag-v0; 64 for others``."""
-    general = value_of(Preset())
+    return _by_env(lambda env, device: value_of(_of_env(env).on(device)))
+
+
+def _by_env(value_of: Callable[[str | None, str], object]) -> str:
+    """Return the text of ``by_env()`` for a function of the name of an env and a device; None is an env without a preset."""
+    general = value_of(None, "cuda")
     envs: dict[object, list[str]] = {}
-    for env, preset in PRESETS.items():
-        value = value_of(preset)
+    for env in PRESETS:
+        value = value_of(env, "cuda")
         if value != general:
             envs.setdefault(value, []).append(env)
     values = [f"{value} for {', '.join(names)}" for value, names in envs.items()]
-    return "; ".join([*values, f"{general} for others"]) if values else str(general)
+    values.append(f"{general} for others" if values else str(general))
+    on_cpu = {env: value for env in PRESETS if (value := value_of(env, "cpu")) != value_of(env, "cuda")}
+    return "; ".join([*values, *(f"on the CPU {value} for {env}" for env, value in on_cpu.items())])
+
+
+def _of_env(env: str | None) -> Preset:
+    return Preset() if env is None else PRESETS[env]
 
 
 def env_params(preset: Preset) -> str:
@@ -67,13 +78,20 @@ def built_in() -> list[str]:
 
 
 @functools.cache
+def _preset(env: str | None, algorithm: str, device: str) -> AlgorithmPreset:
+    """Return the preset of an algorithm for an env on a device. Each line of the help asks for all of them."""
+    return _of_env(env).on(device).of(algorithm)
+
+
+@functools.cache
 def options_of(algorithm: str) -> str:
     """Return a line for each option of an algorithm: name, description and default."""
     cls: Any = ALGORITHMS[algorithm].config_class
+    usual = cls()
     before = "" if algorithm == "ppo" else f"{algorithm}."
 
     def default(name: str) -> str:
-        return by_env(lambda preset: {**vars(cls()), **preset.options_of(algorithm)}[name])
+        return _by_env(lambda env, device: getattr(_preset(env, algorithm, device).options or usual, name))
 
     return "\n".join(f"{before}{f.name}: {docs(cls)[f.name]} (default: {default(f.name)})" for f in dataclasses.fields(cls))
 

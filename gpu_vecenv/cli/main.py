@@ -18,7 +18,6 @@ import gymnasium
 from gpu_vecenv import __version__
 from gpu_vecenv.backend.host_memory import is_out_of_memory
 from gpu_vecenv.errors import GpuVecenvError, MissingExtraError, ParameterError
-from gpu_vecenv.heartbeat import Heartbeat
 
 COMMANDS = {
     "train": ("gpu_vecenv.cli.train:train", "train policies; writes checkpoint, metrics, curves and a video"),
@@ -152,8 +151,7 @@ def _run(words: list[str]) -> int:
         if option in (word.partition("=")[0] for word in words):
             raise ParameterError(f"{option}: expected {now} in its place.")
     module, name = COMMANDS[command][0].split(":")
-    with Heartbeat(_say_importing) if command == "train" and "--help" not in words else contextlib.nullcontext():
-        function = getattr(importlib.import_module(module), name)
+    function = getattr(importlib.import_module(module), name)
     if needed and command not in ("export", "plot", "bench", "completion", "check", "lint"):
         from gpu_vecenv.cli.words import require_places, with_counts
 
@@ -209,11 +207,6 @@ def _rank_text() -> str:
 def missing_modules(names: Sequence[str]) -> list[str]:
     """Return the modules that are not installed."""
     return [name for name in names if importlib.util.find_spec(name) is None]
-
-
-def _say_importing(seconds: float) -> None:
-    """Say that the first import of PyTorch after an installation takes long, because a slow disk reads gigabytes."""
-    print(f"importing PyTorch, {seconds:.0f} s", file=sys.stderr, flush=True)
 
 
 def _is_unicode(word: str) -> bool:

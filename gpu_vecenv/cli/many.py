@@ -13,9 +13,9 @@ from gpu_vecenv.train.errors import ConfigError, RunsError
 from gpu_vecenv.train.run_folder.intervals import mean_interval
 from gpu_vecenv.train.run_folder.runs import holds_run, run_folders
 from gpu_vecenv.train.runner.auto_sizes import find_sizes
-from gpu_vecenv.train.runner.many import AT_ONCE, resume_many, train_many
+from gpu_vecenv.train.runner.many import resume_many, train_many
 from gpu_vecenv.train.runner.one_of_many import RunResult
-from gpu_vecenv.train.runner.waiting import MAX_AT_ONCE
+from gpu_vecenv.train.runner.waiting import AT_ONCE, MAX_AT_ONCE
 
 MAX_SEEDS = 10_000
 """Most runs of a command."""

@@ -12,9 +12,7 @@ from typing import Any
 from gpu_vecenv.cli import main
 from gpu_vecenv.train.config import AUTO, TrainConfig, resolve_new
 from gpu_vecenv.train.errors import ConfigError
-from gpu_vecenv.train.processes.join import num_processes
-from gpu_vecenv.train.runner.auto_sizes import require_sizes
-from gpu_vecenv.train.runner.spread import spread_of
+from gpu_vecenv.train.processes.launcher import num_processes
 
 
 def torchrun_words(words: Sequence[str], count: int) -> list[str]:
@@ -75,6 +73,9 @@ def start_processes(gpus: int | None, dry_run: bool, settings: Mapping[str, Any]
     """
     if gpus is None:
         return False
+    from gpu_vecenv.train.runner.auto_sizes import require_sizes
+    from gpu_vecenv.train.runner.spread import spread_of
+
     words = torchrun_words(main.words_of_command, gpus)
     if gpus == 1:
         words = [words[0], *words[words.index("gpu_vecenv") - 1 :]]

@@ -13,7 +13,7 @@ from gpu_vecenv.cli.many import MAX_SEEDS
 from gpu_vecenv.train.config import resolve
 from gpu_vecenv.train.config.tasks import EVALUATIONS, TASKS, task_of
 from gpu_vecenv.train.errors import ConfigError
-from gpu_vecenv.train.runner.many import AT_ONCE
+from gpu_vecenv.train.runner.waiting import AT_ONCE
 
 
 def reproduce(

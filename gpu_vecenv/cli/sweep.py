@@ -12,7 +12,7 @@ from gpu_vecenv.cli.run_options import LearningOptions, RunOptions, given_option
 from gpu_vecenv.train.config import read_yaml
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.runner.build import import_modules
-from gpu_vecenv.train.runner.many import AT_ONCE
+from gpu_vecenv.train.runner.waiting import AT_ONCE
 
 
 def sweep(

@@ -10,19 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from gpu_vecenv.backend.wasm import require_compiler
-from gpu_vecenv.cli import many
 from gpu_vecenv.cli.key_value import Settings, help_option, parse_settings, require_within
 from gpu_vecenv.cli.main import RUN_PARTS, missing_modules
 from gpu_vecenv.cli.processes import device_of, require_one_kind, restarted_run, start_processes
 from gpu_vecenv.cli.run_options import LearningOptions, RunOptions, given_options, option_name, with_file
+from gpu_vecenv.cli.start import import_trainer
 from gpu_vecenv.errors import GpuVecenvError
 from gpu_vecenv.render.canvas import has_renderer
 from gpu_vecenv.train.config import AUTO, TrainConfig
 from gpu_vecenv.train.errors import ConfigError, UnfinishedError
-from gpu_vecenv.train.processes.join import joined, own_rank
-from gpu_vecenv.train.runner.many import AT_ONCE
-from gpu_vecenv.web.loopback import require_server
+from gpu_vecenv.train.processes.launcher import own_rank
+from gpu_vecenv.train.runner.waiting import AT_ONCE
 
 if TYPE_CHECKING:
     from gpu_vecenv.train.runner.one_of_many import RunResult
@@ -76,6 +74,8 @@ def train(
         options: options of the run.
         learning: options of its policies and of how they learn.
     """
+    import_trainer()
+    from gpu_vecenv.cli import many
     from gpu_vecenv.train.runner.build import import_modules
 
     import_modules(modules)
@@ -136,6 +136,9 @@ def _live_port(live: bool, port: int | None, several: int | str | None) -> int |
         require_within("--live-port", port, 0, 65535)
     if not live:
         return None
+    from gpu_vecenv.backend.wasm import require_compiler
+    from gpu_vecenv.web.loopback import require_server
+
     require_server()
     require_compiler()
     return port or 0
@@ -157,6 +160,7 @@ def _trained(settings: Mapping[str, Any], folder: str | None, live: int | None) 
         folder: folder of a run to resume; None: a new run.
         live: port of the run's live page; None: no page.
     """
+    from gpu_vecenv.train.processes.join import joined
     from gpu_vecenv.train.run_folder.progress import Progress
     from gpu_vecenv.train.runner.trainer import Trainer
 
@@ -240,6 +244,8 @@ def show_run(trainer: Trainer, left_out: Container[str] = (), modules: Sequence[
 
 def _finish(folder: str, results: Mapping[str, RunResult], left_out: Container[str]) -> None:
     """Draw the curves of several runs, print their returns, and raise RunsError if one of them failed."""
+    from gpu_vecenv.cli import many
+
     if any(result.metrics for result in results.values()) and "curves" not in left_out:
         with optional("curves"):
             plot(folder)
@@ -249,6 +255,7 @@ def _finish(folder: str, results: Mapping[str, RunResult], left_out: Container[s
 
 def _resumed_folder(env_id: str | None, config: Path | None, seeds: int | None, settings: dict[str, Any]) -> str:
     """Return the folder of the run or the runs to resume, and remove it from the options that are given."""
+    from gpu_vecenv.cli import many
     from gpu_vecenv.train.run_folder.checkpoint import load_checkpoint, saved_config
     from gpu_vecenv.train.runner.build import import_modules
 

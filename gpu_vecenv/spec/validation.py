@@ -154,6 +154,12 @@ def plain_tensor(tensor: Any, where: str) -> Any:
     return plain
 
 
+def _is_masked(value: Any) -> bool:
+    """Return True for an array with a mask. NumPy imports their module at its first use, which few programs need."""
+    masked = sys.modules.get("numpy.ma")
+    return masked is not None and isinstance(value, masked.MaskedArray)
+
+
 def host_array(value: Any, where: str = "an array") -> Any:
     """Return an array of any kind as a NumPy array, and a value that is no array unchanged.
 
@@ -180,7 +186,7 @@ def host_array(value: Any, where: str = "an array") -> Any:
             return np.asarray(value)
         except (TypeError, RuntimeError) as error:  # inside jax.jit; deleted
             raise ArrayTypeError(f"{where} must be an array with values, got a JAX array without: {error}") from error
-    if isinstance(value, np.ma.MaskedArray):
+    if _is_masked(value):
         raise ArrayTypeError(f"{where} must be an array without a mask, got {type(value).__name__}.")
     return value
 
@@ -194,7 +200,7 @@ def list_array(value: Any, dtype: str, where: str) -> np.ndarray:
     read = real_number if dtype in ("float32", "float64") else whole_number
     python_numbers = []
     try:
-        if isinstance(value, list | tuple) and any(isinstance(one, np.ma.MaskedArray) for one in value):
+        if isinstance(value, list | tuple) and any(map(_is_masked, value)):
             raise ArrayTypeError(f"{where} must be {dtype} without a mask, got {type(value).__name__} of arrays with one.")
         nested = np.array(value, object)
         for one in nested.flat:

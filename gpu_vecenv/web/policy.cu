@@ -4,12 +4,13 @@
 #include "policy/draw.h"
 
 // Kinds of activations and heads; policy_program.py has their names.
-enum GvActivation { GV_NONE, GV_TANH, GV_RELU, GV_ELU };
+enum GvActivation { GV_NONE, GV_TANH, GV_RELU, GV_ELU, GV_SILU };
 enum GvHead { GV_CHOICES, GV_GREEDY, GV_NORMAL, GV_SQUASHED, GV_TANGENT, GV_UNIFORM };
 
 GV_FN float gv_activation(float x, gv_i32 kind) {
     if (kind == GV_TANH) return gv_tanh(x);
     if (kind == GV_RELU) return gv_max(x, 0.0f);
+    if (kind == GV_SILU) return x / (1.0f + gv_exp(-x));
     return kind == GV_ELU && x < 0.0f ? gv_exp(x) - 1.0f : x;
 }
 

@@ -11,7 +11,7 @@ from gpu_vecenv.backend.source import Program, arguments
 from gpu_vecenv.backend.trainer_programs import COUNTERS
 from gpu_vecenv.spec.arguments import Array, Nested, Number, Struct, arrays, numbers
 
-ACTIVATIONS = ("none", "tanh", "relu", "elu")
+ACTIVATIONS = ("none", "tanh", "relu", "elu", "silu")
 """Activations between layers, in the order of ``GvActivation``."""
 
 HEADS = ("choices", "greedy", "normal", "squashed", "tangent", "uniform")

@@ -1,5 +1,10 @@
 """The tables of learners beside other libraries."""
 
+import json
+
+import pytest
+
+from gpu_vecenv.train.fused.cost import TIMES
 from tools.docs import learner_speed_table
 
 ROWS = {
@@ -12,6 +17,13 @@ ROWS = {
 
 def test_the_page_shows_the_committed_results():
     assert learner_speed_table.main(["--check"]) == 0
+
+
+@pytest.mark.parametrize(("kind", "way"), [("cpu", "eager"), ("cuda", "graph")])
+def test_a_run_names_the_cost_of_torch_that_was_measured(kind, way):
+    rows = json.loads((learner_speed_table.RESULTS / f"training_{kind}.json").read_text())["rows"]
+    times = learner_speed_table.times_of_torch(rows, way)
+    assert len(times) > 5 and f"{times[0]:.0f} to {times[-1]:.0f}" == TIMES[kind]
 
 
 def test_a_row_has_our_rate_over_that_of_the_library():

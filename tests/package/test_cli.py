@@ -169,6 +169,13 @@ def test_version(capsys):
     assert capsys.readouterr().out == f"gpu-vecenv {gpu_vecenv.__version__}\n"
 
 
+@pytest.mark.parametrize(("words", "status"), [(("--help",), 0), (("WarpTag-v0", "--totl-steps", "5"), 2)])
+def test_options_of_train_are_read_before_torch_is_imported(words, status):
+    done = run("train", *words, setup="import atexit; atexit.register(lambda: print('torch' in sys.modules))")
+    assert done.returncode == status and "--total-steps" in done.stdout + done.stderr
+    assert done.stdout.endswith("\nFalse\n") or done.stdout == "False\n"
+
+
 def test_envs_lists_agents_and_actions_of_every_id_without_torch():
     done = run("envs", setup="sys.modules.update(torch=None, tyro=None)")
     assert done.returncode == 0, done.stderr

@@ -137,8 +137,8 @@ train WarpTag-v0 --network hidden_sizes=64 | hidden_sizes: expected a tuple of i
 train WarpTag-v0 --network hidden_sizes=(0,) | hidden_sizes: expected a tuple of integers
 train WarpTag-v0 --network hidden_sizes=(True,) | hidden_sizes: expected a tuple of integers
 train WarpTag-v0 --network hidden_sizes=(9999999999999,) | hidden_sizes: expected a tuple of integers
-train WarpTag-v0 --network activation=5 | activation: expected 'tanh', 'relu' or 'elu', got 5
-train WarpTag-v0 --network activation=[] | activation: expected 'tanh', 'relu' or 'elu', got []
+train WarpTag-v0 --network activation=5 | activation: expected 'tanh', 'relu', 'elu' or 'silu', got 5
+train WarpTag-v0 --network activation=[] | activation: expected 'tanh', 'relu', 'elu' or 'silu', got []
 train WarpTag-v0 --network depth=3 | critic, critic_value, layer_norm, got 'depth'
 train WarpTag-v0 --checkpoint-interval 0 | checkpoint_interval: expected an integer from 1 to 9223372036854775807, or None, got 0
 train WarpTag-v0 --threads 0 | threads: expected an integer from 1 to 1024, got 0

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import torch
 
-ACTIVATIONS = {"tanh": torch.tanh, "relu": torch.relu, "elu": torch.nn.functional.elu}
+ACTIVATIONS = {"tanh": torch.tanh, "relu": torch.relu, "elu": torch.nn.functional.elu, "silu": torch.nn.functional.silu}
 
 
 def dense(x, weights, activation):

@@ -228,7 +228,8 @@ def test_policies_with_a_memory_keep_the_length_of_a_rollout(rates):
     long = AutoSizes(seconds=1e9)
     found = find_sizes(TrainConfig("WarpRecall-v0", "auto", auto_sizes=long), quiet=True)
     assert {row["sizes"]["num_steps"] for row in found.table["rows"]} == {65}
-    feed_forward = find_sizes(TrainConfig("WarpCartPole-v1", "auto", total_steps=2_000_000, auto_sizes=long), quiet=True)
+    cartpole = TrainConfig("WarpCartPole-v1", "auto", total_steps=2_000_000, auto_sizes=long, ppo={"num_steps": 64})
+    feed_forward = find_sizes(cartpole, quiet=True)
     assert {row["sizes"]["num_steps"] for row in feed_forward.table["rows"]} == {64, 32}
 
 

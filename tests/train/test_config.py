@@ -217,7 +217,7 @@ def test_numbers_in_files_are_numbers(tmp_path, number):
             lambda: PPOConfig(bootstrap_at_time_limit=1),
             "bootstrap_at_time_limit: expected True or False, or None, got 1",
         ),
-        (lambda: NetworkConfig((4,), "gelu"), "activation: expected 'tanh', 'relu' or 'elu', got 'gelu'"),
+        (lambda: NetworkConfig((4,), "gelu"), "activation: expected 'tanh', 'relu', 'elu' or 'silu', got 'gelu'"),
         (lambda: TrainConfig("A", num_envs=0), "num_envs: expected an integer from 1 to 2147483647, 'auto' or None, got 0"),
         (lambda: PPOConfig(num_steps=True), "num_steps: expected an integer from 1 to 65536, got True"),
         (lambda: PPOConfig(learning_rate=float("nan")), "learning_rate: expected a number > 0, got nan"),

@@ -124,7 +124,7 @@ def random_case(kind, seed, monkeypatch, processes=None, size=None):
     if rng.random() < 0.4:
         options |= {"priority_exponent": 0.6}
     options = config(**options)
-    network = NetworkConfig((7, 5), str(rng.choice(["tanh", "relu", "elu"])), layer_norm=seed % 3 == 1)
+    network = NetworkConfig((7, 5), str(rng.choice(["tanh", "relu", "elu", "silu"])), layer_norm=seed % 3 == 1)
     batches = [random_batch(group, rng, size, agents, options.gamma) for _ in range(steps)]
     replay = Batches(batches if processes is None else [part_of(batch, processes) for batch in batches])
     monkeypatch.setattr(learner, "Replay", lambda *args: replay)

@@ -243,6 +243,37 @@ def test_policies_of_one_run_have_the_presets_of_their_own_algorithms(evolved):
     assert all(resolve(each) == each for each in (found, turned, given))
 
 
+ON_CPU = AlgorithmPreset(PPOConfig(num_steps=7), num_envs=5, total_steps=70)
+
+
+@pytest.mark.parametrize(("device", "gpu_works", "on_cpu"), [
+    ("cpu", True, True), ("cuda", False, False), ("cuda:1", True, False), ("auto", False, True), ("auto", True, False),
+])  # fmt: skip
+def test_ppo_has_the_preset_of_its_device(registered, monkeypatch, device, gpu_works, on_cpu):
+    monkeypatch.setattr("gpu_vecenv.train.config.presets.choose_device", lambda _: "cuda:0" if gpu_works else "cpu")
+    register_preset("Mine-v0", dataclasses.replace(WITH_EVOLUTION, cpu=ON_CPU))
+    config, expected = TrainConfig("Mine-v0", device=device), ON_CPU if on_cpu else PRESET
+    found = resolve(config)
+    assert (found.num_envs, found.total_steps) == (expected.num_envs, expected.total_steps)
+    assert found.ppo == (ON_CPU.options if on_cpu else PRESET.ppo) and found.network == PRESET.network
+    given = {"env_id": "Mine-v0", "device": device, "ppo": {"gamma": 0.5}}
+    for some in (TrainConfig(**given), TrainConfig.from_options(given)):
+        assert resolve(some).ppo == dataclasses.replace(found.ppo, gamma=0.5)
+    assert of_run(resolve(dataclasses.replace(config, algorithm="evolution")))[:2] == (6, 120)
+    assert resolve(found) == found
+
+
+def test_a_preset_for_the_cpu_has_options_of_ppo():
+    with pytest.raises(ConfigError, match=r"cpu.options: expected a PPOConfig or None, got EvolutionConfig"):
+        Preset(cpu=AlgorithmPreset(EvolutionConfig()))
+
+
+def test_a_run_of_ppo_says_whose_preset_it_has_if_that_depends_on_the_device(capsys):
+    for env_id in ("WarpCartPole-v1", "WarpAcrobot-v1"):
+        Trainer(TrainConfig(env_id, num_envs=2, total_steps=2, device="cpu", ppo={"num_steps": 4, "num_minibatches": 1})).train()
+    assert capsys.readouterr().out.count("ppo: options left out are its preset for WarpCartPole-v1 on the CPU\n") == 1
+
+
 def test_a_new_run_says_which_preset_it_has(evolved, capsys, monkeypatch, tmp_path):
     options = dict(num_envs=2, total_steps=40, device="cpu", algorithm="evolution", network=NetworkConfig((4,)))
     own = {"evolution": EvolutionConfig(num_steps=10)}

@@ -64,7 +64,7 @@ CASES = {
     "masked choices": lambda: usual(CHOICES, NetworkConfig((64, 64), "relu"), masked=MASKED),
     "shared part": lambda: usual(CHOICES, NetworkConfig((64,), "elu", shared_trunk=True), shared=True),
     "numbers of agents": lambda: usual(spaces.Discrete(4), NetworkConfig((32,), agent_ids=True), shared=True),
-    "layer normalisation": lambda: usual(CHOICES, NetworkConfig((30, 30), layer_norm=True)),
+    "layer normalisation": lambda: usual(CHOICES, NetworkConfig((30, 30), "silu", layer_norm=True)),
     "without hidden layers": lambda: usual(CHOICES, NetworkConfig(())),
     "numbers": lambda: usual(BOX, NetworkConfig((64, 64), log_std=-0.5)),
     "values": values,

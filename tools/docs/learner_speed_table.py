@@ -44,6 +44,15 @@ def memory_block(results: Mapping[str, Any]) -> str:
     return f"{table(header, rows)}\n{machine_text(results['machine'])}, medians of {options['rounds']} rounds.\n"
 
 
+def times_of_torch(rows: list[Mapping[str, Any]], way: str) -> list[float]:
+    """Times of iterations by a way of torch over those by fused kernels, of each env and network that has both, in order."""
+    seconds: dict[tuple[Any, ...], dict[str, float]] = {}
+    for row in rows:
+        if row["mode"] == "training" and row["library"] == OURS and "median_s" in row:
+            seconds.setdefault((row["env"], *row["hidden_sizes"]), {})[row["path"]] = row["median_s"]
+    return sorted(each[way] / each["fused"] for each in seconds.values() if {way, "fused"} <= each.keys())
+
+
 def iterations_block(results: Mapping[str, Any]) -> str:
     """Milliseconds of an iteration of PPO by each way to run it, in the order of the results."""
     lines = []
@@ -58,7 +67,9 @@ def iterations_block(results: Mapping[str, Any]) -> str:
     sizes = "worlds x steps, epochs x minibatches"
     text = table(["environment", sizes, "layers", "way", "ms an iteration", "env steps/s"], lines)
     command = "gpu-vecenv bench --device cuda:0 --modes training"
-    return f"{text}\n{machine_text(results['machine'])}, medians of {results['rounds']} rounds of `{command}`.\n"
+    times = times_of_torch(results["rows"], "graph")
+    cost = f"As a graph, torch takes {times[0]:.1f} to {times[-1]:.1f} times as long as fused kernels.\n" if times else ""
+    return f"{text}\n{cost}{machine_text(results['machine'])}, medians of {results['rounds']} rounds of `{command}`.\n"
 
 
 def off_policy_rows(rows: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:

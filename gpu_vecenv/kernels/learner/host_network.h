@@ -13,8 +13,10 @@ GV_FN const GvHostTensor& gv_weights(const GvHostTensor* network, gv_i32 layer) 
 GV_FN const GvHostTensor& gv_biases(const GvHostTensor* network, gv_i32 layer) { return network[2 * layer + 1]; }
 
 // The arrays of a team, for one network at a time. `units[i]` are the units of layer i, from the features to the outputs.
+// `slopes[i]` are the derivatives of hidden units of SiLU by their sums; those of other activations follow from the units.
 struct GvRoom {
     float* units[GV_MOST_LAYERS + 1];
+    float* slopes[GV_MOST_LAYERS];
     float *deltas, *other;  // derivatives by the units of two neighbouring layers
     float* rest;            // see gv_loss_room
 };
@@ -29,6 +31,9 @@ GV_FN GvRoom gv_room(const GvArgs& a, gv_i32 team) {
     room.units[0] = take(GV_UP(a.features));
     for (gv_i32 layer = 0; layer < a.num_layers; ++layer) {
         room.units[layer + 1] = take(GV_UP(gv_weights(a.tensors, layer).outputs));  // a critic has fewer outputs
+    }
+    for (gv_i32 layer = 1; layer < a.num_layers; ++layer) {
+        room.slopes[layer] = a.activation == GV_SILU ? take(GV_UP(gv_weights(a.tensors, layer - 1).outputs)) : nullptr;
     }
     room.deltas = take(a.most_columns);
     room.other = take(a.most_columns);
@@ -68,18 +73,24 @@ GV_FN void gv_features(const GvArgs& a, const gv_i32* samples, gv_i32 rows, floa
     }
 }
 
-// Replaces sums by units.
-GV_FN void gv_activate(gv_i32 activation, float* x, gv_i64 count) {
+// Replaces sums by units, and stores slopes of SiLU: of y = x s with s = 1 / (1 + exp(-x)) it is s + y (1 - s).
+GV_FN void gv_activate(gv_i32 activation, float* x, float* slopes, gv_i64 count) {
     const auto each = [&](auto activated) {
         for (gv_i64 i = 0; i < count; i += GV_WIDTH) gv_store_vector(x + i, activated(gv_load_vector(x + i)));
     };
     if (activation == GV_TANH) each([](const GvVector& y) GV_LAMBDA { return gv_tanh(y); });
     if (activation == GV_RELU) each([](const GvVector& y) GV_LAMBDA { return y < 0.0f ? GvVector{} : y; });
     if (activation == GV_ELU) each([](const GvVector& y) GV_LAMBDA { return y < 0.0f ? gv_exp(y) - 1.0f : y; });
+    for (gv_i64 i = 0; activation == GV_SILU && i < count; i += GV_WIDTH) {
+        const GvVector sum = gv_load_vector(x + i), share = 1.0f / (1.0f + gv_exp(-sum)), y = sum * share;
+        gv_store_vector(x + i, y);
+        gv_store_vector(slopes + i, share + y * (1.0f - share));
+    }
 }
 
-// Multiplies derivatives by units to those by their sums. The slopes follow from the units.
-GV_FN void gv_multiply_slopes(gv_i32 activation, float* deltas, const float* units, gv_i64 count) {
+// Multiplies derivatives by units to those by their sums.
+GV_FN void gv_multiply_slopes(gv_i32 activation, float* deltas, const float* units, const float* slopes, gv_i64 count) {
+    if (activation == GV_SILU) units = slopes;
     const auto each = [&](auto product) {
         for (gv_i64 i = 0; i < count; i += GV_WIDTH) {
             gv_store_vector(deltas + i, product(gv_load_vector(deltas + i), gv_load_vector(units + i)));
@@ -88,6 +99,7 @@ GV_FN void gv_multiply_slopes(gv_i32 activation, float* deltas, const float* uni
     if (activation == GV_TANH) each([](const GvVector& d, const GvVector& y) GV_LAMBDA { return d * (1.0f - y * y); });
     if (activation == GV_RELU) each([](const GvVector& d, const GvVector& y) GV_LAMBDA { return y > 0.0f ? d : GvVector{}; });
     if (activation == GV_ELU) each([](const GvVector& d, const GvVector& y) GV_LAMBDA { return y > 0.0f ? d : d * (y + 1.0f); });
+    if (activation == GV_SILU) each([](const GvVector& d, const GvVector& slope) GV_LAMBDA { return d * slope; });
 }
 
 // Units of all layers from the features.
@@ -98,7 +110,8 @@ GV_FN void gv_forward(const GvArgs& a, const GvHostTensor* network, gv_i32 rows,
         const GvFactor below = {room.units[layer], GV_UP(weights.inputs), 1};
         gv_product(rows, columns, weights.inputs, below, a.packed + weights.forward_at, columns,
                    a.packed + gv_biases(network, layer).backward_at, 0, room.units[layer + 1], columns);
-        if (layer + 1 < a.num_layers) gv_activate(a.activation, room.units[layer + 1], (gv_i64)rows * columns);
+        if (layer + 1 == a.num_layers) return;
+        gv_activate(a.activation, room.units[layer + 1], room.slopes[layer + 1], (gv_i64)rows * columns);
     }
 }
 
@@ -119,7 +132,7 @@ GV_FN void gv_backward(const GvArgs& a, const GvHostTensor* network, gv_i32 rows
         if (layer == 0) return;
         gv_product(rows, below, weights.outputs, {room.deltas, columns, 1}, a.packed + weights.backward_at, below, a.packed, 0,
                    room.other, below);  // a.packed begins with zeros
-        gv_multiply_slopes(a.activation, room.other, room.units[layer], (gv_i64)rows * below);
+        gv_multiply_slopes(a.activation, room.other, room.units[layer], room.slopes[layer], (gv_i64)rows * below);
         float* deltas = room.deltas;
         room.deltas = room.other;
         room.other = deltas;

@@ -7,23 +7,24 @@ GV_FN float gv_min(float x, float y) { return y < x ? y : x; }
 GV_FN float gv_max(float x, float y) { return x < y ? y : x; }
 GV_FN float gv_clamp(float x, float lo, float hi) { return gv_min(gv_max(x, lo), hi); }
 
-// Largest integer up to x. A float of 2^23 or more is an integer, so it is returned before the conversion, which would overflow
-// from 2^31 on. NaN is returned as well.
+// Largest integer up to x; NaN of NaN. From 2^23 on a float is an integer, and below, adding 2^23 rounds to one. Conversions to an
+// integer and branches would keep GCC from stepping a pack of worlds in vector registers, here and in gv_mod.
 GV_FN float gv_floor(float x) {
-    if (!(gv_abs(x) < 8388608.0f)) return x;
-    const float whole = (float)(gv_i32)x;
-    return whole > x ? whole - 1.0f : whole;
+    const float size = gv_abs(x), rounded = (size + 8388608.0f) - 8388608.0f, whole = x < 0.0f ? -rounded : rounded;
+    const float floor = whole > x ? whole - 1.0f : whole;
+    return size < 8388608.0f ? floor : x;
 }
 
 // Floor modulo for y > 0. For |x| < 2 y it equals NumPy's float32 remainder and lies in [0, y]; it is y for a tiny negative x,
 // because x + y rounds to y. For larger |x| it is off by up to a rounding of x, and may exceed y by as much.
 GV_FN float gv_mod(float x, float y) {
-    if (x >= 0.0f && x < y) return x;
-    if (x < 0.0f && x >= -y) return x + y;  // same result as the division below
-    if (x >= y && x < y + y) return x - y;
-    float rest = x - gv_floor(x / y) * y;
-    if (rest < 0.0f) rest += y;  // x / y was rounded up to the next integer
-    return rest;
+    const bool inside = (x >= 0.0f) & (x < y), below = (x < 0.0f) & (x >= -y), above = (x >= y) & (x < y + y);
+    if (GV_BRANCH_PAYS && (inside | below | above)) return inside ? x : below ? x + y : x - y;  // without the division
+    const float rest = x - gv_floor(x / y) * y;
+    float result = rest < 0.0f ? rest + y : rest;  // x / y was rounded up to the next integer
+    result = above ? x - y : result;
+    result = below ? x + y : result;
+    return inside ? x : result;
 }
 
 // ---- divisions ------------------------------------------------------------------------------------------------

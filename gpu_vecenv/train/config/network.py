@@ -23,7 +23,7 @@ class NetworkConfig:
 
     hidden_sizes: tuple[int, ...] = (64, 64)
     """Width of each hidden layer."""
-    activation: Literal["tanh", "relu", "elu"] = "tanh"
+    activation: Literal["tanh", "relu", "elu", "silu"] = "tanh"
     """Nonlinearity between layers."""
     shared_trunk: bool = False
     """Actor and critic share the hidden layers; otherwise each has its own."""
@@ -74,7 +74,7 @@ NETWORK_CHECKS: Mapping[str, Check] = {
         lambda sizes: isinstance(sizes, tuple | list) and all(_WIDTH.test(size) for size in sizes),
         f"a tuple of integers from 1 to {MAX_WIDTH}, such as (64, 64)",
     ),
-    "activation": one_of("tanh", "relu", "elu"),
+    "activation": one_of("tanh", "relu", "elu", "silu"),
     "shared_trunk": FLAG,
     "log_std": NUMBER,
     "agent_ids": FLAG,

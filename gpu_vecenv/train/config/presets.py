@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from gpu_vecenv.backend.select import choose_device
 from gpu_vecenv.spec.registered import REGISTERED_PRESETS
 from gpu_vecenv.spec.validation import abbreviated
 from gpu_vecenv.train.config.algorithms import ALGORITHMS, AlgorithmConfig
@@ -68,14 +70,25 @@ class Preset:
     """Start the worlds at different steps of an episode."""
     algorithms: dict[str, AlgorithmPreset] = field(default_factory=dict)
     """Presets of other algorithms by name. A run of one that is not among them has the defaults of the algorithm."""
+    cpu: AlgorithmPreset | None = None
+    """What PPO has on the CPU, in place of the fields for PPO; its network may be left out. None: the same as on a GPU."""
 
     def __post_init__(self) -> None:
         """Check types and ranges."""
         check_fields(self, _CHECKS)
+        if self.cpu is not None:
+            require(isinstance(self.cpu.options, PPOConfig | None), "cpu.options", "a PPOConfig or None", self.cpu.options)
         for name, preset in self.algorithms.items():
             if name in ALGORITHMS and preset.options is not None:
                 kind = ALGORITHMS[name].config_class
                 require(isinstance(preset.options, kind), f"algorithms[{name!r}].options", f"a {kind.__name__}", preset.options)
+
+    def on(self, device: object) -> Preset:
+        """Return the preset for ``cpu``, a GPU, or ``auto``, which is a GPU if one works."""
+        if self.cpu is None or not _is_cpu(device):
+            return self
+        of_run = {name: value for name in OF_RUN if (value := getattr(self.cpu, name)) is not None}
+        return replace(self, ppo=self.cpu.options if isinstance(self.cpu.options, PPOConfig) else PPOConfig(), **of_run)
 
     def of(self, algorithm: str) -> AlgorithmPreset:
         """Return what a run of an algorithm leaves out, with a network; the defaults of one without a preset."""
@@ -96,6 +109,15 @@ class Preset:
         return {**env_kwargs, **env_kwargs_of_run}
 
 
+def _is_cpu(device: object) -> bool:
+    """Return True if a run on a device of ``TrainConfig`` is on the CPU. A wrong name is refused where the env is made."""
+    if device != "auto":
+        return device == "cpu"
+    with warnings.catch_warnings():  # the env warns of a package that is missing
+        warnings.simplefilter("ignore")
+        return choose_device("auto") == "cpu"
+
+
 _CHECKS: Mapping[str, Check] = {
     "num_envs": COUNT,
     "total_steps": LONG_COUNT,
@@ -107,6 +129,7 @@ _CHECKS: Mapping[str, Check] = {
         lambda value: is_dict_of(lambda preset: isinstance(preset, AlgorithmPreset), value) and "ppo" not in value,
         "a dict of AlgorithmPresets by name of the algorithm, but for PPO, whose preset are the other fields",
     ),
+    "cpu": Check(lambda value: isinstance(value, AlgorithmPreset), "an AlgorithmPreset").or_none(),
 }
 
 
@@ -125,6 +148,9 @@ TAG_PPO = PPOConfig(
     entropy_coef=0.0,
 )
 """Hyperparameters for both kinds of Tag."""
+
+CARTPOLE = PPOConfig(num_steps=64, num_minibatches=4, learning_rate=4e-3, clip_value=False, entropy_coef=0.0)
+"""Hyperparameters for CartPole on a GPU."""
 
 SMALL_RELU = NetworkConfig((64, 64), "relu")
 """Networks of off-policy algorithms for classic control, smaller than the default, which are enough."""
@@ -299,11 +325,13 @@ PRESETS: dict[str, Preset] = {
     "WarpSimplePush-v3": _particles(),
     "WarpSimpleCrypto-v3": _particles(),
     "WarpSimpleWorldComm-v3": _particles(),
-    # Many worlds and a large rate need few iterations, which is the shortest way on a GPU.
+    # Many worlds and a large rate need few iterations, which is the shortest way on a GPU. On the CPU steps cost more than
+    # iterations, and the same rate learns from shorter rollouts.
     "WarpCartPole-v1": Preset(
         num_envs=512,
         total_steps=1_000_000,
-        ppo=PPOConfig(num_steps=64, num_minibatches=4, learning_rate=4e-3, clip_value=False, entropy_coef=0.0),
+        ppo=CARTPOLE,
+        cpu=AlgorithmPreset(replace(CARTPOLE, num_steps=32), num_envs=128, total_steps=300_000),
         # With fewer worlds a rollout of a good policy holds hardly any fall, and values of both actions become alike. With
         # a lambda of 0.65 and a quarter of the optimiser's steps, one seed in ten stays at returns below 200.
         algorithms={

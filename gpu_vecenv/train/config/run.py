@@ -168,7 +168,7 @@ class TrainConfig:
         if mappings:
             check_fields(self, {"env_id": _CHECKS["env_id"]})
             import_env(self.env_id)  # it may register a preset
-            for name, value in _built_groups(mappings, preset_of(self.env_id), self.algorithm).items():
+            for name, value in _built_groups(mappings, preset_of(self.env_id).on(self.device), self.algorithm).items():
                 object.__setattr__(self, name, value)
         check_fields(self, _CHECKS)
         object.__setattr__(self, "frozen", tuple(self.frozen))
@@ -325,7 +325,8 @@ class TrainConfig:
         """Build the options with the preset of what is imported already."""
         good = isinstance(options, Mapping) and is_name(options.get("env_id"))
         require(good, "options", "a mapping with an env_id", options)
-        preset, built = preset_of(options["env_id"]), grouped(options, cls)
+        preset = preset_of(options["env_id"]).on(options.get("device", cls.device))
+        built = grouped(options, cls)
         built |= _built_groups(built, preset, built.get("algorithm", cls.algorithm))
         if isinstance(groups := built.get("algorithms"), Mapping):
             built["algorithms"] = {name: _options(name, fields, preset) for name, fields in groups.items()}
@@ -474,7 +475,7 @@ def resolve(config: TrainConfig) -> ResolvedConfig:
     """
     if config.num_envs == AUTO:
         raise ConfigError(f"num_envs: expected a number here, got {AUTO!r}; find_sizes(config).config has one")
-    preset = preset_of(config.env_id)
+    preset = preset_of(config.env_id).on(config.device)
     of_algorithm = preset.of(config.algorithm)
     filled = {**vars(config), **{name: getattr(of_algorithm, name) for name in OF_RUN if getattr(config, name) is None}}
     filled["ppo"] = preset.ppo if config.ppo is None else config.ppo

@@ -16,7 +16,7 @@ from gpu_vecenv.backend.trainer_programs import MOST_HOST_ENTRIES, MOST_HOST_LAY
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.fused.arguments import MAX_LAYERS
 from gpu_vecenv.train.fused.recurrent_plan import RecurrentSizes
-from gpu_vecenv.train.fused.tile_plan import LARGEST_HALF, Sizes
+from gpu_vecenv.train.fused.tile_plan import ACTIVATIONS, LARGEST_HALF, Sizes
 from gpu_vecenv.train.policies.actor_critic import ActorCritic
 from gpu_vecenv.train.policies.contract import Policy
 from gpu_vecenv.train.policies.memory import Gru, Recurrent
@@ -46,7 +46,7 @@ CPU_BYTES = 227 * 1024 - OTHER_BYTES
 SHARED_PART = "its observations have a shared part"
 """Reason why kernels do not take a policy."""
 
-_MODULES = {nn.Tanh: "tanh", nn.ReLU: "relu", nn.ELU: "elu"}
+_MODULES = {nn.Tanh: "tanh", nn.ReLU: "relu", nn.ELU: "elu", nn.SiLU: "silu"}
 
 
 def fused_sizes(policy: Policy, device: torch.device) -> Sizes | str:
@@ -60,6 +60,8 @@ def fused_sizes(policy: Policy, device: torch.device) -> Sizes | str:
         return f"its observations are not normalised and reach {largest:g}, beyond {LARGEST_HALF:,.0f}, the largest of 16 bits"
     if len(sizes.hidden) > MAX_LAYERS - 1 or not isinstance(sizes, RecurrentSizes) and max(sizes.hidden) > MAX_HIDDEN:
         return f"its hidden sizes are {list(sizes.hidden)}, not one to three of at most {MAX_HIDDEN}"
+    if sizes.activation not in ACTIVATIONS:
+        return f"its activation is {sizes.activation}, not {', '.join(ACTIVATIONS[:-1])} or {ACTIVATIONS[-1]}"
     if sizes.outputs > MAX_OUTPUTS or sizes.entries > MAX_ENTRIES:
         sizes = _with_chunks(sizes)
     if isinstance(sizes, str):

@@ -64,7 +64,8 @@ class HostLayout:
         critic = self._add_layers(network.critic_layers, sizes.actor_columns)
         self.partial = actor + MOST_TERMS, critic + MOST_TERMS
         loss = 2 * sizes.outputs + 3 * sizes.entries
-        self.room_floats = ROWS * (sum(up_to(width, STEP) for width in widths) + 2 * self.most_columns + loss)
+        arrays = [*widths, *(sizes.hidden if sizes.activation == "silu" else ())]  # units, and slopes of SiLU
+        self.room_floats = ROWS * (sum(up_to(width, STEP) for width in arrays) + 2 * self.most_columns + loss)
 
     def _add_layers(self, layers: nn.Sequential, first: int) -> int:
         """Add the parameters of a network whose sums begin at a column, and return the numbers of its weights in a team."""

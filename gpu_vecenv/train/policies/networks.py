@@ -18,7 +18,7 @@ from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.policies.contract import OBSERVATIONS, SHARED, Observation
 
 CALL_LAYERS = call_layers()
-_ACTIVATIONS = {"tanh": nn.Tanh, "relu": nn.ReLU, "elu": nn.ELU}
+_ACTIVATIONS = {"tanh": nn.Tanh, "relu": nn.ReLU, "elu": nn.ELU, "silu": nn.SiLU}
 
 
 class WorldSpec(NamedTuple):

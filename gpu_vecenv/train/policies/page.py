@@ -108,7 +108,7 @@ def _sizes(layers: list[nn.Module]) -> list[int]:
 
 
 def _activation(layers: list[nn.Module]) -> str:
-    kinds = {nn.Tanh: "tanh", nn.ReLU: "relu", nn.ELU: "elu"}
+    kinds = {nn.Tanh: "tanh", nn.ReLU: "relu", nn.ELU: "elu", nn.SiLU: "silu"}
     return next((kinds[type(layer)] for layer in layers if type(layer) in kinds), "none")
 
 

@@ -17,23 +17,11 @@ from torch.distributed.rendezvous import rendezvous
 from gpu_vecenv.train.errors import ConfigError, LostRankError
 from gpu_vecenv.train.processes.direct import direct_sums
 from gpu_vecenv.train.processes.group import POLL_S, Processes
+from gpu_vecenv.train.processes.launcher import VARIABLES, num_processes, number
 from gpu_vecenv.train.processes.signs import Signs
 
 TIMEOUT = timedelta(minutes=30)
 """Time limit of a sum over processes. Signs of life end a run long before; a rank may compile kernels while others wait."""
-
-VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
-"""Variables of the environment that a launcher sets."""
-
-
-def num_processes() -> int:
-    """Return the number of processes that the launcher started; 1 without a launcher."""
-    return _number("WORLD_SIZE", 1)
-
-
-def own_rank() -> int:
-    """Return the number of this process among those of the launcher; 0 without a launcher."""
-    return _number("RANK", 0)
 
 
 def own_device(device: str) -> str:
@@ -45,7 +33,7 @@ def own_device(device: str) -> str:
     kind = device.partition(":")[0]
     if kind == "cpu" or not torch.cuda.is_available():
         return kind
-    return f"cuda:{_number('LOCAL_RANK', 0) % torch.cuda.device_count()}"
+    return f"cuda:{number('LOCAL_RANK', 0) % torch.cuda.device_count()}"
 
 
 @contextlib.contextmanager
@@ -92,7 +80,7 @@ def _join(device: str) -> Processes:
     words = PrefixStore("words", store)
     if device.startswith("cuda"):
         torch.cuda.set_device(device)
-        on_this_host = _number("LOCAL_WORLD_SIZE", 1)
+        on_this_host = number("LOCAL_WORLD_SIZE", 1)
         if on_this_host <= torch.cuda.device_count():
             group = dist.new_group(backend="nccl", timeout=TIMEOUT)
             return Processes(rank, count, "nccl", words, signs, group, direct_sums(group, device, on_this_host))
@@ -125,17 +113,3 @@ def _of_this_start(store: Store, rank: int, count: int) -> Store:
             raise LostRankError(f"rank 0 of {count}: not all other processes joined within {TIMEOUT}")
         time.sleep(POLL_S)
     return PrefixStore(mark, store)
-
-
-def _number(name: str, default: int) -> int:
-    """Return a variable of the environment.
-
-    Raises:
-        ConfigError: it is no number.
-    """
-    text = os.environ.get(name, "")
-    if not text:
-        return default
-    if not text.isdigit():
-        raise ConfigError(f"processes: expected a number in the variable {name}, got {text!r}")
-    return int(text)

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from gpu_vecenv.atomic_file import atomic_file
 from gpu_vecenv.errors import ParameterError
-from gpu_vecenv.web.live import running
 
 LIVE_FILE = "live.txt"
 
@@ -38,6 +37,8 @@ def live_address(folder: Path) -> str:
     Raises:
         ParameterError: the folder holds no run, or its run has ended or was started without a live page.
     """
+    from gpu_vecenv.web.live import running
+
     expected = f"{folder}: expected the folder of a run in progress that was started with --live"
     if not folder.is_dir():
         raise ParameterError(f"{expected}, got no folder.")

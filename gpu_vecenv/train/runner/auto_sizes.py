@@ -22,7 +22,7 @@ from gpu_vecenv.train.config import AUTO, AutoSizes, ResolvedConfig, TrainConfig
 from gpu_vecenv.train.config.checks import COUNT, require
 from gpu_vecenv.train.config.presets import preset_of
 from gpu_vecenv.train.errors import ConfigError
-from gpu_vecenv.train.processes.join import num_processes
+from gpu_vecenv.train.processes.launcher import num_processes
 from gpu_vecenv.train.run_folder.progress import Progress
 from gpu_vecenv.train.run_folder.sizes_table import print_sizes, save_sizes
 from gpu_vecenv.train.runner.build import make_env
@@ -176,7 +176,7 @@ def _probe(
         ConfigError: see ``find_sizes()``.
     """
     _require_one_algorithm(resolved)
-    name, usual = resolved.algorithm, preset_of(resolved.env_id).of(resolved.algorithm)
+    name, usual = resolved.algorithm, preset_of(resolved.env_id).on(resolved.device).of(resolved.algorithm)
     options = resolved.ppo if name == "ppo" else resolved.algorithms[name]
     small = resolve(config_of(Sizes(1, options.num_steps, 1)))
     with torch.random.fork_rng(devices=[]), contextlib.closing(make_env(small)) as env:

@@ -29,10 +29,7 @@ from gpu_vecenv.train.runner.one_of_many import OneOfMany, RunResult, describe
 from gpu_vecenv.train.runner.resumed import changed
 from gpu_vecenv.train.runner.streams import Streams
 from gpu_vecenv.train.runner.trainer import Trainer
-from gpu_vecenv.train.runner.waiting import MAX_AT_ONCE, Waiting, require_devices, spread
-
-AT_ONCE = 16
-"""Default of ``at_once``."""
+from gpu_vecenv.train.runner.waiting import AT_ONCE, MAX_AT_ONCE, Waiting, require_devices, spread
 
 
 def train_many(

@@ -14,6 +14,7 @@ import torch
 
 from gpu_vecenv.errors import GpuVecenvError
 from gpu_vecenv.train.config import TrainConfig
+from gpu_vecenv.train.fused.cost import not_fused_lines
 from gpu_vecenv.train.run_folder.metrics import METRICS_FILE, read_metrics
 from gpu_vecenv.train.runner.interrupt import StopRequest
 from gpu_vecenv.train.runner.streams import Streams
@@ -73,7 +74,7 @@ class OneOfMany:
         """Return why parts of the run are slower than its options ask for; empty if none is."""
         if self.trainer is None:
             return []
-        notes = [f"{name!r} has no fused kernels: {why}" for name, why in self.trainer.parts.not_fused.items()]
+        notes = not_fused_lines(self.trainer.parts.not_fused, self.trainer.config.device)
         reason = getattr(self.trainer.executor, "reason", "")
         return notes + [f"iterations run without a CUDA graph: {reason}"] * bool(reason)
 

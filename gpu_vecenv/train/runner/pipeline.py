@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -16,8 +17,10 @@ from gpu_vecenv.train.errors import NonFiniteError
 from gpu_vecenv.train.runner.diagnosis import describe_nonfinite, describe_nonfinite_state
 from gpu_vecenv.train.runner.executor import Executor
 from gpu_vecenv.train.runner.iteration import IN_FLIGHT, NONFINITE
-from gpu_vecenv.train.runner.live import LiveView
 from gpu_vecenv.train.runner.run_state import RunState
+
+if TYPE_CHECKING:
+    from gpu_vecenv.train.runner.live import LiveView
 
 CHECKPOINT_S = 60.0
 """Seconds after a checkpoint at which the next one is due, if a multiple of ``checkpoint_interval`` does not come first. A

@@ -18,8 +18,9 @@ from gpu_vecenv.train.run_folder.metrics import read_metrics
 from gpu_vecenv.train.run_folder.reproduction import SUM
 from gpu_vecenv.train.runner.build import make_env
 from gpu_vecenv.train.runner.evaluation import evaluate
-from gpu_vecenv.train.runner.many import AT_ONCE, train_many
+from gpu_vecenv.train.runner.many import train_many
 from gpu_vecenv.train.runner.measure import Evaluation
+from gpu_vecenv.train.runner.waiting import AT_ONCE
 
 
 def reproduce(

@@ -19,10 +19,10 @@ from gpu_vecenv.train.errors import ConfigError, RunExistsError
 from gpu_vecenv.train.run_folder.sweep_plot import plot_sweep
 from gpu_vecenv.train.run_folder.terminal import say
 from gpu_vecenv.train.runner.callbacks import Callback
-from gpu_vecenv.train.runner.many import AT_ONCE, train_many
+from gpu_vecenv.train.runner.many import train_many
 from gpu_vecenv.train.runner.one_of_many import RunResult, describe
 from gpu_vecenv.train.runner.sweep_space import Setting, read_space, with_values
-from gpu_vecenv.train.runner.waiting import MAX_AT_ONCE
+from gpu_vecenv.train.runner.waiting import AT_ONCE, MAX_AT_ONCE
 
 if TYPE_CHECKING:
     import optuna

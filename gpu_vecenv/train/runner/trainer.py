@@ -18,6 +18,7 @@ from gpu_vecenv.train.config import AUTO, ResolvedConfig, TrainConfig, resolve, 
 from gpu_vecenv.train.config.checks import MAX_LONG, checked, integer, is_name, require
 from gpu_vecenv.train.config.presets import preset_of
 from gpu_vecenv.train.errors import ConfigError, NonFiniteError
+from gpu_vecenv.train.fused.cost import not_fused_lines
 from gpu_vecenv.train.processes.group import Processes, rank_and_count
 from gpu_vecenv.train.processes.states import num_states, state_of, whole_state
 from gpu_vecenv.train.run_folder.best import BestReturn
@@ -38,7 +39,6 @@ from gpu_vecenv.train.runner.effects import require_effects, require_parts, requ
 from gpu_vecenv.train.runner.executor import GraphExecutor, make_executor
 from gpu_vecenv.train.runner.interrupt import StopRequest
 from gpu_vecenv.train.runner.iteration import IN_FLIGHT, WISHES
-from gpu_vecenv.train.runner.live import LiveView
 from gpu_vecenv.train.runner.memory import memory_in_errors, require_rollout_room
 from gpu_vecenv.train.runner.nonfinite_world import with_world
 from gpu_vecenv.train.runner.opponents import functions_again, with_opponents
@@ -389,6 +389,8 @@ class Trainer:
             SequenceError: there is a page, or iterations are in flight.
             OSError: the address cannot be written to the run's folder.
         """
+        from gpu_vecenv.train.runner.live import LiveView
+
         self.pipeline.require_none()
         if self.live_address is not None:
             raise SequenceError(f"serve_live_page(): expected one call, got another one; the page is at {self.live_address}")
@@ -600,11 +602,16 @@ def _run_text(config: ResolvedConfig, parts: RunState) -> str:
         size += f" in {parts.processes.count} processes, summed by {parts.processes.summed_by},"
     text = f"{config.env_id}: {size} on {device}, torch threads: {config.threads}, out: {config.out}"
     steps = [f"rollouts are made step by step: {parts.why_steps}"] if parts.why_steps else []
-    return "\n".join([text, *steps, *(f"{name!r} has no fused kernels: {why}" for name, why in parts.not_fused.items())])
+    return "\n".join([text, *steps, *not_fused_lines(parts.not_fused, config.device)])
 
 
 def _preset_lines(config: ResolvedConfig, parts: RunState) -> list[str]:
-    """Return a line for each algorithm of a new run but PPO, which says what the run had for options that it left out."""
+    """Return lines of a new run that say what it has for options that it left out.
+
+    PPO has a line if its preset depends on the device, and each other algorithm has one.
+    """
     preset, names = preset_of(config.env_id), dict.fromkeys(config.algorithm_of(name) for name in parts.algorithms)
     has, lacks = f"its preset for {config.env_id}", f"its defaults, as {config.env_id} has no preset for it"
-    return [f"{name}: options left out are {has if name in preset.algorithms else lacks}" for name in names if name != "ppo"]
+    ppo = f"its preset for {config.env_id} on {'the CPU' if config.device == 'cpu' else 'a GPU'}"
+    taken = {name: ppo if name == "ppo" else has if name in preset.algorithms else lacks for name in names}
+    return [f"{name}: options left out are {text}" for name, text in taken.items() if name != "ppo" or preset.cpu is not None]

@@ -11,6 +11,9 @@ from gpu_vecenv.spec.validation import abbreviated
 from gpu_vecenv.train.config.checks import is_name, require
 from gpu_vecenv.train.errors import ConfigError
 
+AT_ONCE = 16
+"""Runs at a time by default."""
+
 MAX_AT_ONCE = 32
 """Most runs at a time on a device: torch has this many CUDA streams of one, and each run needs its own."""
 

@@ -19,6 +19,7 @@ from gpu_vecenv.train import ConfigError, NetworkConfig, PPOConfig, TrainConfig,
 from gpu_vecenv.train.algorithms.ppo import PPO
 from gpu_vecenv.train.errors import NonFiniteError
 from gpu_vecenv.train.fused import eligibility
+from gpu_vecenv.train.fused.cost import not_fused_lines
 from gpu_vecenv.train.fused.eligibility import _fitted, fused_sizes, host_sizes
 from gpu_vecenv.train.fused.tile_plan import Sizes
 from gpu_vecenv.train.policies.build import make_policy
@@ -300,6 +301,7 @@ def test_policies_that_do_not_fit_have_a_reason():
     for policy, reason in (
         (policy_of(ACTIONS[0], network=NetworkConfig((8, 8), shared_trunk=True)), "share hidden layers"),
         (policy_of(ACTIONS[0], network=NetworkConfig((257, 8))), "hidden sizes are [257, 8]"),
+        (policy_of(ACTIONS[0], network=NetworkConfig((8,), "silu")), "its activation is silu, not tanh, relu or elu"),
         (policy_of(ACTIONS[0], network=NetworkConfig((256, 256, 256))), "bytes of shared memory"),
         (policy_of(ACTIONS[0], network=NetworkConfig((8, 8, 8, 8))), "hidden sizes"),
         (policy_of(box), "200 outputs"),
@@ -310,3 +312,13 @@ def test_policies_that_do_not_fit_have_a_reason():
     assert all(isinstance(fused_sizes(policy, CPU), Sizes) for policy in (bounded(1e5, True), bounded(6e4, False)))
     with pytest.raises(ConfigError, match="share hidden layers"):
         FusedPPO(policy_of(ACTIONS[0], network=NetworkConfig((8, 8), shared_trunk=True)), EPOCHS, (6, 3), 0, CPU)
+
+
+def test_lines_about_policies_without_fused_kernels_name_the_cost_of_ppo_alone():
+    others = "its algorithm has none"
+    assert not_fused_lines({}, "cpu") == []
+    assert not_fused_lines({"a": others}, "cuda:0") == [f"'a' has no fused kernels: {others}"]
+    *lines, cost = not_fused_lines({"a": others, "b": "it has a state"}, "cuda:1")
+    assert lines == [f"'a' has no fused kernels: {others}", "'b' has no fused kernels: it has a state"]
+    assert "5 to 17 times" in cost and cost.endswith("; --precision tf32 or bfloat16 makes wide layers faster")
+    assert not_fused_lines({"b": "it has a state"}, "cpu")[1].startswith("torch takes 3 to 4 times as long")

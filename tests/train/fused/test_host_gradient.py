@@ -20,6 +20,7 @@ CONFIG = PPOConfig(num_epochs=1, num_minibatches=1)
 MORE = {
     "wide": {"action": spaces.MultiDiscrete([21, 21, 3]), "features": 735, "hidden": (300, 48)},
     "five layers": {"action": BOX, "features": 3, "hidden": (33, 16, 24, 17, 8), "activation": "elu"},
+    "silu": {"action": spaces.MultiDiscrete([5, 3]), "features": 19, "hidden": (48, 33, 20), "activation": "silu"},
 }
 
 

@@ -14,7 +14,7 @@ from gpu_vecenv.train.config import NetworkConfig
 
 ALIGNED = 32
 """Numbers that each weight is rounded up to, so that kernels read it in whole sectors."""
-_ACTIVATIONS = {"tanh": torch.tanh, "relu": torch.relu, "elu": nn.functional.elu}
+_ACTIVATIONS = {"tanh": torch.tanh, "relu": torch.relu, "elu": nn.functional.elu, "silu": nn.functional.silu}
 
 
 class Critics(nn.Module):
