@@ -120,7 +120,7 @@ SETTINGS: dict[str, tuple[Setting, ...]] = {
         Setting(TAG, 1_000, {"use_full_observation": True}, only=FUSED_OR_GRAPH, ppo=four_by_four(16)),
         *(Setting("WarpRice-v0", 1_000, params, only=FUSED_OR_GRAPH, ppo=four_by_four(20))
           for params in ({}, {"negotiation_on": True})),
-        Setting("WarpCovid-v0", 1_000, only=FUSED_OR_GRAPH, ppo=four_by_four(16)),
+        Setting("WarpCovid-v0", 1_000, only=FUSED_OR_GRAPH, ppo=four_by_four(54)),
     ),
     "cpu": (
         Setting(CARTPOLE, 1_024, ppo=four_by_four(16)),
