@@ -94,3 +94,7 @@ class HostBackend(FusedBackend):
         """Return the kernels for samples of this size."""
         rows = places_of_minibatch(samples.valid.numel(), self.config.num_minibatches, self.shards)
         return HostKernels(self._layout, self.config, self.adam, rows, self.processes)
+
+    def _learn(self, kernels: UpdateKernels, samples: Samples, loss_inputs: Tensor) -> None:
+        super()._learn(kernels, samples, loss_inputs)
+        self._arrays = []  # the kernels have run, so a copy of observations need not wait for the next one

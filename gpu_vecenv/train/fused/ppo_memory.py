@@ -46,7 +46,7 @@ FEW_STEPS = (16, 32)
 
 
 def ppo_memory(policy: Policy, options: PPOConfig, setup: Setup) -> tuple[int, int]:
-    """Return bytes of optimiser and scale of rewards, and the most bytes that an update takes at a time beside its samples."""
+    """Return bytes of optimiser, scale of rewards and the CPU's kernels, and the most bytes of an update beside its samples."""
     moments = 2 * sum(x.nbytes for x in policy.parameters() if x.requires_grad)
     if options.normalize_rewards:
         with torch.device("meta"):
@@ -54,7 +54,8 @@ def ppo_memory(policy: Policy, options: PPOConfig, setup: Setup) -> tuple[int, i
     require_sequences(policy, options, setup.rows)
     fused = not why_not_fused(policy, setup)
     if fused and setup.device.type == "cpu":
-        return moments, _host_update(cast(ActorCritic, policy), setup.rows, options)
+        kernels, update = _host_update(cast(ActorCritic, policy), setup.rows, options)
+        return moments + kernels, update
     sizes = fused_sizes(policy, setup.device) if fused else None
     if isinstance(sizes, RecurrentSizes):
         return moments, _fused_by_sequences(setup.rows, options, sizes, setup.device)
@@ -188,13 +189,13 @@ def _partial_sums(sizes: Sizes, minibatch: int, device: torch.device) -> int:
     return 4 * blocks * (sizes.actor_columns + sizes.critic_columns)
 
 
-def _host_update(policy: ActorCritic, rows: PolicyRows, ppo: PPOConfig) -> int:
-    """Return the most bytes that an update by the kernels of the CPU takes at a time, beside its samples."""
+def _host_update(policy: ActorCritic, rows: PolicyRows, ppo: PPOConfig) -> tuple[int, int]:
+    """Return the bytes of the kernels of the CPU, which each policy keeps, and the most bytes of an update beside its samples."""
     samples = rows.rollout.num_steps * rows.num_samples
     layout = HostLayout(policy, require_host(policy, torch.device("cpu")))
     blocks = num_blocks(-(-samples // ppo.num_minibatches))
     floats = blocks * sum(layout.partial) + 2 * layout.packed + (blocks + MOST_TEAMS) * layout.room_floats + layout.size
-    return _transition_bytes(rows, samples) + 4 * samples * ppo.num_epochs + 4 * floats
+    return 4 * floats, _transition_bytes(rows, samples) + 4 * samples * ppo.num_epochs
 
 
 def _kernels(sizes: Sizes, rows: int, minibatch: int, agents: int, device: torch.device) -> int:

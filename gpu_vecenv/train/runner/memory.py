@@ -108,7 +108,7 @@ def training_needs(
         of_algorithm, update = (0, 0) if count is None else count(policies[name], options[name], setup)
         buffer = _replay(rows[name], options[name])
         lasting, replay = lasting + of_algorithm - buffer, replay + buffer
-        updates.append(max(update, _observed(rows[name], options[name])))
+        updates.append(update)
     needs = {
         "env": env.own_bytes(),
         "rollout": bytes_of(rollout),
@@ -151,15 +151,6 @@ def _copied(rows: PolicyRows) -> int:
         (bytes_of(span.slabs) // span.slabs.num_rows + 4 * rows.rollout.num_steps) * span.agents * span.num_worlds
         for span in rows.spans
     )  # fmt: skip
-
-
-def _observed(rows: PolicyRows, options: AlgorithmConfig) -> int:
-    """Return the bytes of the observations that running statistics copy: those of some rows of slabs with other rows beside."""
-    span = rows.spans[0]
-    if not options.normalize_observations or len(rows.spans) > 1 or span.agents * span.num_worlds == span.slabs.num_rows:
-        return 0
-    steps = rows.rollout.num_steps
-    return bytes_of(span.slabs.obs) // span.slabs.num_rows * span.agents * span.num_worlds * steps // (steps + 1)
 
 
 def _length(rows: slice) -> int:
