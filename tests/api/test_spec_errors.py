@@ -116,7 +116,7 @@ LIES = [
     ({"check": raises}, "check must return without an error, got ZeroDivisionError"),
     ({"rewards": None}, "rewards must be a mapping of names to descriptions, .*, got None"),
     ({"kernel": "x.cu"}, "kernel must be a pathlib.Path of one line, got 'x.cu'"),
-    ({"roles": (Role("agent", 1, leaving="gone"),)}, "leaving must be empty in a spec without alive, .* got 'gone'"),
+    ({"roles": (Role("agent", 1, leaving="gone"),)}, "role 'agent': leaving must be empty .* alive, .* got 'gone'"),
     ({"alive": "nope"}, r"alive must be the name of a state field \(state\), got 'nope'"),
     (alive("float32", ("num_agents",)), "alive: dtype .* 'spot' must be .*, got 'float32'"),
     (alive("uint8", ()), r"state field 'spot': shape must be \(3,\), one .*, got \(\)"),

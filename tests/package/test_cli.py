@@ -226,20 +226,21 @@ def test_help_of_train_shows_the_defaults_of_each_env(capsys):
     text = help_of("train", capsys)
     names = [*PRESETS, "Other-v0"]
     for field in dataclasses.fields(Preset):
-        if field.name == "algorithms":
+        if field.name in ("algorithms", "cpu"):
             continue
-        runs = {name: getattr(resolve(TrainConfig(name)), field.name) for name in names}
+        runs, on_cpu = ({name: getattr(resolve(TrainConfig(name, device=device)), field.name) for name in names}
+                        for device in ("cuda:0", "cpu"))  # fmt: skip
         if field.name == "env_kwargs":
             words = {name: " ".join(f"{k}={v}" for k, v in run.items()) or "the env's" for name, run in runs.items()}
             assert_defaults(text.partition("--env KEY=VALUE")[2], words)
             continue
         if not dataclasses.is_dataclass(runs["Other-v0"]):
             values = "{True,False}" if isinstance(runs["Other-v0"], bool) else "INT"
-            assert_defaults(text.partition(f"--{field.name.replace('_', '-')} {values}")[2], runs)
+            assert_defaults(text.partition(f"--{field.name.replace('_', '-')} {values}")[2], runs, on_cpu)
             continue
         for option in dataclasses.fields(runs["Other-v0"]):
-            values = {name: getattr(run, option.name) for name, run in runs.items()}
-            assert_defaults(text.partition(f" {option.name}: ")[2], values)
+            values, there = ({name: getattr(run, option.name) for name, run in each.items()} for each in (runs, on_cpu))
+            assert_defaults(text.partition(f" {option.name}: ")[2], values, there)
 
 
 def test_help_of_train_shows_the_defaults_of_another_algorithm(capsys):
@@ -258,9 +259,14 @@ def test_help_of_train_shows_the_defaults_of_another_algorithm(capsys):
         assert_defaults(f"(default: {told}", {name: of_run(run) for name, run in runs.items()})
 
 
-def assert_defaults(text, values):
-    """Compare the text after an option's name, ``... (default: 8 for A; 9 for others; with sac: 7)``, with each env's."""
+def assert_defaults(text, values, on_cpu=None):
+    """Compare the text after an option's name, ``... (default: 8 for A; 9 for others; with sac: 7)``, with each env's.
+
+    ``on_cpu`` are those on the CPU, which the text names where they differ: ``on the CPU 6 for A``.
+    """
     told = text.partition("(default: ")[2]
+    for name, value in (on_cpu or {}).items():
+        assert (value == values[name]) != (f"on the CPU {value} for {name}" in told.partition(" (default: ")[0])
     if len(set(values.values())) == 1:
         assert told.startswith((f"{values['Other-v0']})", f"{values['Other-v0']}; with "))
         return
