@@ -53,6 +53,11 @@ def times_of_torch(rows: list[Mapping[str, Any]], way: str) -> list[float]:
     return sorted(each[way] / each["fused"] for each in seconds.values() if {way, "fused"} <= each.keys())
 
 
+def named(row: Mapping[str, Any]) -> str:
+    """The env of a row, with the parameters that it has beside their defaults."""
+    return ", ".join([f"`{row['env']}`", *(f"`{name}={value}`" for name, value in row.get("params", {}).items())])
+
+
 def iterations_block(results: Mapping[str, Any]) -> str:
     """Milliseconds of an iteration of PPO by each way to run it, in the order of the results."""
     lines = []
@@ -63,7 +68,7 @@ def iterations_block(results: Mapping[str, Any]) -> str:
         layers = "-".join(map(str, row["hidden_sizes"]))
         way = row["path"].replace("_8_runs", ", 8 runs side by side").replace("_", ", ")
         ms = f"{1e3 * row['median_s'] * row['num_steps']:.3g}"
-        lines.append([f"`{row['env']}`", size, layers, way, ms, f"{row['env_steps_per_s']:,.0f}"])
+        lines.append([named(row), size, layers, way, ms, f"{row['env_steps_per_s']:,.0f}"])
     sizes = "worlds x steps, epochs x minibatches"
     text = table(["environment", sizes, "layers", "way", "ms an iteration", "env steps/s"], lines)
     command = "gpu-vecenv bench --device cuda:0 --modes training"
@@ -113,6 +118,7 @@ def pqn_block(results: Mapping[str, Any]) -> str:
 
 BLOCKS = {
     "iterations": (iterations_block, "training_cuda"),
+    "large_iterations": (iterations_block, "training_large_cuda"),
     "memory_speed": (memory_block, "memory_speed"),
     "off_policy_speed": (off_policy_block, "off_policy_speed"),
     "pqn_speed": (pqn_block, "pqn_speed"),
