@@ -141,14 +141,14 @@ class Maps:
 
 
 class Walk(NamedTuple):
-    """What a scene computes and keeps of an episode."""
+    """Numbers of an episode that a scene computes and keeps."""
 
     cells: list[Cell]
-    """Of each atom."""
+    """The cell of each atom."""
     inside: Number
     """1 if all atoms are in the slab."""
     joined: list[Number]
-    """Of each atom 1, or 0 if it left one end of the grid for the other."""
+    """For each atom 1, or 0 if it left one end of the grid for the other."""
     lowest: Sequence[ByNumber]
     """Lowest energies of the cells of both maps, by their numbers."""
     height: Number

@@ -71,7 +71,7 @@ class Preset:
     algorithms: dict[str, AlgorithmPreset] = field(default_factory=dict)
     """Presets of other algorithms by name. A run of one that is not among them has the defaults of the algorithm."""
     cpu: AlgorithmPreset | None = None
-    """What PPO has on the CPU, in place of the fields for PPO; its network may be left out. None: the same as on a GPU."""
+    """Options of PPO on the CPU, in place of the fields for PPO; its network may be left out. None: the same as on a GPU."""
 
     def __post_init__(self) -> None:
         """Check types and ranges."""

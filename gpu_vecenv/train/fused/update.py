@@ -148,10 +148,10 @@ class FusedBackend(Backend):
         """Return the kernels for samples of this size."""
         agents = samples.valid[0, 0].numel()
         rows = agents * places_of_minibatch(samples.valid.numel() // agents, self.config.num_minibatches, self.shards)
-        given = cast(ActorCritic, self.policy), self.sizes, self.config, self.adam, rows, self.fused.alone, self.processes
+        common = cast(ActorCritic, self.policy), self.sizes, self.config, self.adam, rows, self.fused.alone, self.processes
         if self.sizes.wide:
-            return WideKernels(*given, tuple(samples.valid.shape))
-        return (SplitKernels if self.sizes.split else UpdateKernels)(*given)
+            return WideKernels(*common, tuple(samples.valid.shape))
+        return (SplitKernels if self.sizes.split else UpdateKernels)(*common)
 
     def _prepared(self, samples: Samples, scalars: DeviceScalars) -> UpdateKernels:
         """Return the kernels, which point to samples, settings and weights."""

@@ -1,4 +1,4 @@
-"""What a launcher such as ``torchrun`` says about this process, in variables of the environment."""
+"""Variables of the environment in which a launcher such as ``torchrun`` describes this process."""
 
 from __future__ import annotations
 
