@@ -43,7 +43,7 @@ STAGES, STAGE_ROWS, MOST_SUMS = 4, 64, 32768
 multiplied; rows of a stage; and most sums, 128 for each of 256 lanes."""
 
 COLUMN_PART, FEATURE_PART, CHUNK = 64, 128, 64
-"""Numbers of a block in a wide first layer: most units of a network at a time, most features that it sums, features of a chunk."""
+"""A block in a wide first layer: most units of a network at a time, most features that it sums, and features of a chunk."""
 
 PACK_ROWS = 16
 """Rows whose features a block packs."""
