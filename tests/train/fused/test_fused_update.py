@@ -171,8 +171,9 @@ RUNS = {
     "rice": ("WarpRice-v0", {}, 2),
     "rice, negotiation": ("WarpRice-v0", {"negotiation_on": True}, 2),
     "rice, whole rows": ("WarpRice-v0", {"observe": "whole"}, 2),
+    "tag, all agents": ("WarpTag-v0", {"use_full_observation": True, "episode_length": 24}, 2),
 }
-GPU_ONLY = {name for name in RUNS if name.startswith(("pairs", "rice"))}
+GPU_ONLY = {name for name in RUNS if name.startswith(("pairs", "rice", "tag, all"))}
 """Runs of which the kernels of the CPU do not take the policies, or would take long to compile."""
 
 
@@ -199,9 +200,16 @@ def compare_runs(config, other, share):
         assert float((changes[1][role] - change).norm()) <= share * float(change.norm())
 
 
-@pytest.mark.parametrize("name", slow(RUNS, "pendulum", "cartpole", "rice", "rice, negotiation", "rice, whole rows"))
+@pytest.mark.parametrize("name", slow(RUNS, "pendulum", "cartpole", *GPU_ONLY - {"pairs"}))
 def test_runs_are_those_of_ppo(name):
     compare_runs(run_config(name), fused(run_config(name)), 0.05)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", RUNS)
+def test_runs_on_a_gpu_are_those_of_ppo(name):
+    config = dataclasses.replace(run_config(name), device="cuda:0")
+    compare_runs(config, dataclasses.replace(config, kernels="fused"), 0.05)
 
 
 @pytest.mark.parametrize("name", [name for name in RUNS if name not in GPU_ONLY])
