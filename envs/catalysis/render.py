@@ -114,8 +114,8 @@ class Maps:
         """Return the energies above the start: those of cells by number, and the lowest ones of the cells of both maps."""
         (nx, ny, _), depth = self.size, self.high - self.low
         if second is None:
-            lowest = [numbers(self._above.min(axis)) for axis in (2, 1)]
-            return numbers(self._above, 2), lowest  # a pixel of the profile is about 0.01 eV, and a page loads these numbers
+            # A pixel of the profile is about 0.01 eV, a band of colours is wider, and a page loads these numbers.
+            return numbers(self._above, 2), [numbers(self._above.min(axis), 2) for axis in (2, 1)]
         table, cells, place = numbers(self._above), nx * ny * depth, self.number_of(second)
         here = scene.now(cells, lambda number: table(number * cells + place))
         return here.__getitem__, (

@@ -14,6 +14,10 @@ runners, and those of gridworld Tag need 27 steps for a trained runner and 15 fo
     gpu-vecenv train --resume --total-steps 1400000 --schedule-steps 1400000 --out runs/tag
     gpu-vecenv train WarpGridTag-v0 --env grid_length=20 use_full_observation=True --num-envs 256 --total-steps 4000000
         --device cpu --out runs/grid_tag
+
+The network of catalysis is small, because its page holds a surface of 36 KB:
+
+    gpu-vecenv train WarpCatalysis-v0 --network hidden_sizes=24,24 --device cpu --out runs/catalysis
 """
 
 from __future__ import annotations
