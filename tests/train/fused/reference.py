@@ -194,6 +194,19 @@ def exact_gradient(one: Case, config: PPOConfig, scalars: DeviceScalars = SCALAR
     return {name: parameter.grad for name, parameter in policy.named_parameters()}, terms.detach()
 
 
+def keep_from_bounds(one: Case, scalars: DeviceScalars = SCALARS) -> None:
+    """Give a ratio of 1 to samples whose ratio is so near a bound of the clip that rounding decides if they have a gradient."""
+    policy, chosen = copy.deepcopy(one.policy).double(), one.index[one.used]
+    at = one.samples.place(chosen)
+    inputs, action = one.samples.chosen(at), one.samples.action[at]
+    with torch.no_grad():
+        action = action.double() if action.dtype == torch.float32 else action
+        log_prob = policy.evaluate(Inputs(inputs.obs.double(), inputs.mask), action).log_prob
+    ratio = (log_prob - one.samples.log_prob[at].double()).exp()
+    near = ((ratio - 1).abs() - float(scalars.clip_coef)).abs() < 3e-3
+    one.samples.log_prob[at] = torch.where(near, log_prob.float(), one.samples.log_prob[at])
+
+
 def relative_error(found, exact):
     """Norm of the error of several tensors, over the norm of the exact ones."""
     errors, sizes = (

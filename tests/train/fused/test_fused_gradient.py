@@ -7,7 +7,19 @@ import pytest
 import torch
 from fused_runs import FusedPPO
 from gymnasium import spaces
-from reference import CASES, SCALARS, case, exact_gradient, gradient_and_terms, layers_of, relative_error, saturate, scales, slow
+from reference import (
+    CASES,
+    SCALARS,
+    case,
+    exact_gradient,
+    gradient_and_terms,
+    keep_from_bounds,
+    layers_of,
+    relative_error,
+    saturate,
+    scales,
+    slow,
+)  # fmt: skip
 
 from gpu_vecenv.train import PPOConfig
 from gpu_vecenv.train.algorithms.loss import TERMS
@@ -58,7 +70,10 @@ COSTLY = ("one masked choice", "elu, three layers", "multi-discrete, 71 features
 """Cases that the tests leave out when they have little time: each compiles kernels of its own."""
 
 TOTALS = {"wide, raw observations": 2e-3}
-"""Bounds of errors that docs/training-speed.md names."""
+TRAINED = TOTALS | {
+    "one masked choice": 1e-2, "elu, three layers": 3e-3, "raw observations": 4e-3, "split, masked, elu, odd sizes": 2e-3,
+}  # fmt: skip
+"""Bounds of errors that docs/training-speed.md names, of new weights and of trained ones."""
 
 
 @pytest.mark.parametrize("name", slow(CASES, *COSTLY))
@@ -86,10 +101,12 @@ def test_gradients_of_fresh_and_of_trained_weights(name):
     with torch.no_grad():
         one.policy.network.actor_layers[-1].weight.mul_(1.0 / 50.0)  # as a new policy has them
     config = dataclasses.replace(CONFIG, clip_value=False)
-    compare(one, config, TOTALS.get(name, 1e-3))
+    keep_from_bounds(one)
+    compare(one, config, TRAINED.get(name, 1e-3))
     train(one, config)
     new = case(**(given | {"seed": 1 + given.get("seed", 0), "policy": one.policy}))
-    compare(new, config, TOTALS.get(name, 1e-3))
+    keep_from_bounds(new)
+    compare(new, config, TRAINED.get(name, 1e-3))
 
 
 def train(one, config, steps=40):
