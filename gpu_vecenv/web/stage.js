@@ -7,7 +7,7 @@ import { Pictures } from "./scene.js";
 /** @typedef {"frame" | "scene"} Kind */
 
 const GAP = 2, NARROW = 640, RING = 14; // pixels
-const AT_ONCE = 250; // worlds that a frame has the time to draw
+const AT_ONCE = 125; // worlds that a frame has the time to draw
 
 export class Stage {
   /**
