@@ -253,14 +253,14 @@ def test_ppo_has_the_preset_of_its_device(registered, monkeypatch, device, gpu_w
     monkeypatch.setattr("gpu_vecenv.train.config.presets.choose_device", lambda _: "cuda:0" if gpu_works else "cpu")
     register_preset("Mine-v0", dataclasses.replace(WITH_EVOLUTION, cpu=ON_CPU))
     config, expected = TrainConfig("Mine-v0", device=device), ON_CPU if on_cpu else PRESET
-    found = resolve(config)
-    assert (found.num_envs, found.total_steps) == (expected.num_envs, expected.total_steps)
-    assert found.ppo == (ON_CPU.options if on_cpu else PRESET.ppo) and found.network == PRESET.network
-    given = {"env_id": "Mine-v0", "device": device, "ppo": {"gamma": 0.5}}
-    for some in (TrainConfig(**given), TrainConfig.from_options(given)):
-        assert resolve(some).ppo == dataclasses.replace(found.ppo, gamma=0.5)
+    resolved = resolve(config)
+    assert (resolved.num_envs, resolved.total_steps) == (expected.num_envs, expected.total_steps)
+    assert resolved.ppo == (ON_CPU.options if on_cpu else PRESET.ppo) and resolved.network == PRESET.network
+    options = {"env_id": "Mine-v0", "device": device, "ppo": {"gamma": 0.5}}
+    for some in (TrainConfig(**options), TrainConfig.from_options(options)):
+        assert resolve(some).ppo == dataclasses.replace(resolved.ppo, gamma=0.5)
     assert of_run(resolve(dataclasses.replace(config, algorithm="evolution")))[:2] == (6, 120)
-    assert resolve(found) == found
+    assert resolve(resolved) == resolved
 
 
 def test_a_preset_for_the_cpu_has_options_of_ppo():

@@ -99,9 +99,9 @@ class WorkingPage:
 
             def do_GET(self):
                 name = self.path.removeprefix("/")
-                found = page.files.get(name) or (WEB / name).read_bytes()
+                content = page.files.get(name) or (WEB / name).read_bytes()
                 kind = {"js": "text/javascript", "json": "application/json", "": "text/html"}.get(name.rpartition(".")[2])
-                self._answer(found, kind or "application/octet-stream")
+                self._answer(content, kind or "application/octet-stream")
 
             def do_POST(self):
                 body = self.rfile.read(int(self.headers["Content-Length"]))

@@ -9,10 +9,10 @@ from tools.compare.live_rollouts import EXCERPTS, main
 RUN = "whisper"
 
 
-def end_of_first(data):
+def end_of_first(stored):
     """Place of the state that the first rollout of a file ends in, behind two lengths, the head, the start and the actions."""
-    length = int.from_bytes(data[4:8], "little")
-    return 8 + length + sum(json.loads(data[8 : 8 + length])["bytes"][:2])
+    length = int.from_bytes(stored[4:8], "little")
+    return 8 + length + sum(json.loads(stored[8 : 8 + length])["bytes"][:2])
 
 
 @pytest.mark.in_ci
@@ -22,12 +22,12 @@ def test_recorded_rollouts_are_made_again_and_a_changed_byte_is_noticed(tmp_path
     words = capsys.readouterr().out
     assert f"recorded on: CPU\n{RUN}: {EXCERPTS} of {EXCERPTS} rollouts, " in words and words.endswith("end in the same bits\n")
     (file,) = tmp_path.glob("*.excerpts")
-    data = bytearray(file.read_bytes())
-    file.write_bytes(data[:-1])
+    stored = bytearray(file.read_bytes())
+    file.write_bytes(stored[:-1])
     assert main(["replay", str(tmp_path)]) == 1
     assert f"{RUN}: cannot be read: " in capsys.readouterr().out
-    data[end_of_first(data)] ^= 1
-    file.write_bytes(data)
+    stored[end_of_first(stored)] ^= 1
+    file.write_bytes(stored)
     assert main(["replay", str(tmp_path)]) == 1
     assert f"{RUN}: {EXCERPTS - 1} of {EXCERPTS} rollouts, " in capsys.readouterr().out
 

@@ -19,6 +19,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from unittest import mock
 from urllib.request import ProxyHandler, build_opener
 
 import numpy as np
@@ -63,19 +64,19 @@ def record(name: str, folder: Path, device: str) -> str:
     """Train, store the excerpts of a run in the folder, and return what was stored as text."""
     env_id, params, options = RUNS[name]
     start = time.monotonic()
-    live.wasm_module = lambda spec: b""  # type: ignore[attr-defined]  # `replay` compiles the kernels
     config = TrainConfig.from_options({"env_id": env_id, "env_kwargs": params, "total_steps": 2**50, "device": device, **options})
-    with contextlib.closing(Trainer(config, quiet=True)) as trainer, ThreadPoolExecutor(1) as page:
+    no_module = mock.patch.object(live, "wasm_module", return_value=b"")  # ``replay`` compiles the kernels
+    with no_module, contextlib.closing(Trainer(config, quiet=True)) as trainer, ThreadPoolExecutor(1) as page:
         if name == "cartpole":
             trainer.env.set_reset_pool({"state": trainer.env.draw_start_states(16, seed=9)["state"]})
         address = trainer.serve_live_page()
         excerpts = page.submit(ask, str(address))
         while not excerpts.done():
             trainer.train(1 if device == "cpu" else 32)
-        data = b"".join(len(excerpt).to_bytes(4, "little") + excerpt for excerpt in excerpts.result())
-        folder.joinpath(f"{name}.excerpts").write_bytes(data)
+        framed = b"".join(len(excerpt).to_bytes(4, "little") + excerpt for excerpt in excerpts.result())
+        folder.joinpath(f"{name}.excerpts").write_bytes(framed)
         seconds = time.monotonic() - start
-        return f"{name}: {EXCERPTS} excerpts of {trainer.iteration} iterations, {len(data)} bytes, {seconds:.1f} s"
+        return f"{name}: {EXCERPTS} excerpts of {trainer.iteration} iterations, {len(framed)} bytes, {seconds:.1f} s"
 
 
 def ask(address: str) -> list[bytes]:

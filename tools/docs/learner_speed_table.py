@@ -73,7 +73,7 @@ def iterations_block(results: Mapping[str, Any]) -> str:
     text = table(["environment", sizes, "layers", "way", "ms an iteration", "env steps/s"], lines)
     command = "gpu-vecenv bench --device cuda:0 --modes training"
     times = times_of_torch(results["rows"], "graph")
-    cost = f"As a graph, torch takes {times[0]:.1f} to {times[-1]:.1f} times as long as fused kernels.\n" if times else ""
+    cost = f"Torch in a graph takes {times[0]:.1f} to {times[-1]:.1f} times as long as fused kernels.\n" if times else ""
     return f"{text}\n{cost}{machine_text(results['machine'])}, medians of {results['rounds']} rounds of `{command}`.\n"
 
 

@@ -248,7 +248,7 @@ GV_FN void gv_each_logit(const GvLogits& logits, F f) {
     }
 }
 
-// What the loss needs of the logits of an entry: the largest one, the logarithm of the sum of exponentials above it, the entropy.
+// Terms of the loss by the logits of an entry: the largest one, the logarithm of the sum of exponentials above it, the entropy.
 struct GvHeadTerms {
     float largest, log_sum, entropy;
     bool none;  // the mask allows no choice

@@ -430,7 +430,7 @@ class Sizes:
     def arrays_at(self) -> list[int]:
         """First column of the units of each layer in a network's arrays between kernels, then of derivatives by the outputs.
 
-        Those of a wide first layer are with the arrays of both networks.
+        A wide first layer takes no columns here: actor and critic have its units side by side.
         """
         first, *above = (2 * width for width in self.widths)
         return [0, *accumulate((0 if self.wide else first, *above), initial=0)]

@@ -72,12 +72,12 @@ CASES = {
 
 @pytest.mark.slow
 def test_lanes_compute_the_gradient_of_worlds_as_the_host(tmp_path, monkeypatch):
-    given = {"action": spaces.Discrete(3), "shared": 40, "own": 70, "hidden": (24,), "num_worlds": 4}
-    host = gradient_of_worlds(twins(**given).worlds, rows=64)
+    worlds_case = {"action": spaces.Discrete(3), "shared": 40, "own": 70, "hidden": (24,), "num_worlds": 4}
+    host = gradient_of_worlds(twins(**worlds_case).worlds, rows=64)
     monkeypatch.setattr(programs, "launches", lambda program, device: Lanes(program, tmp_path))
-    found = gradient_of_worlds(twins(**given).worlds, rows=64)
+    by_lanes = gradient_of_worlds(twins(**worlds_case).worlds, rows=64)
     for parameter, values in host.items():
-        assert float((found[parameter] - values).norm()) <= 1e-4 * float(values.norm()), parameter
+        assert float((by_lanes[parameter] - values).norm()) <= 1e-4 * float(values.norm()), parameter
 
 
 @pytest.mark.slow

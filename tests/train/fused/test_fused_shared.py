@@ -68,10 +68,10 @@ def twins(shared, own, seed=0, masked=(), num_worlds=WORLDS, **given):
     def worlds(x, lead):
         return None if x is None else x.view(lead, num_worlds, AGENTS, *x.shape[2:])
 
-    numbers = {name: worlds(getattr(samples, name), STEPS) for name in ("action", "log_prob", "reward")}
+    of_actions = {name: worlds(getattr(samples, name), STEPS) for name in ("action", "log_prob", "reward")}
     flags = {name: worlds(getattr(samples, name), STEPS) for name in ("episode_end", "ended", "timed_out")}
     obs = {"shared": by_world[:, :, 0, :shared].clone(), "own": by_world[..., shared:]}
-    of_worlds = Samples(obs=obs, mask=worlds(samples.mask, STEPS + 1), valid=valid, **numbers, **flags)
+    of_worlds = Samples(obs=obs, mask=worlds(samples.mask, STEPS + 1), valid=valid, **of_actions, **flags)
     order = torch.randperm(STEPS * num_worlds, generator=generator)
     index = (order[:, None] * AGENTS + torch.arange(AGENTS)).flatten()
     rows.index, rows.used = index, valid.flatten()[index]
@@ -97,10 +97,10 @@ def gradient(one, **sizes):
 def test_gradients_are_those_of_float64(name):
     both = twins(**CASES[name])
     exact, _ = exact_gradient(both.rows, CONFIG)
-    found = gradient(both.worlds)
-    errors = {layer: relative_error(layers_of(found)[layer], values) for layer, values in layers_of(exact).items()}
+    gradients = gradient(both.worlds)
+    errors = {layer: relative_error(layers_of(gradients)[layer], values) for layer, values in layers_of(exact).items()}
     assert max(errors.values()) <= 5e-2, errors
-    assert relative_error([found[layer] for layer in exact], list(exact.values())) <= 1e-3, errors
+    assert relative_error([gradients[layer] for layer in exact], list(exact.values())) <= 1e-3, errors
 
 
 def test_a_minibatch_of_worlds_may_be_computed_in_parts(monkeypatch):

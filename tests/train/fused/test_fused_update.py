@@ -323,10 +323,10 @@ def test_policies_that_do_not_fit_have_a_reason():
 
 
 def test_lines_about_policies_without_fused_kernels_name_the_cost_of_ppo_alone():
-    others = "its algorithm has none"
+    no_kernels = "its algorithm has none"
     assert not_fused_lines({}, "cpu") == []
-    assert not_fused_lines({"a": others}, "cuda:0") == [f"'a' has no fused kernels: {others}"]
-    *lines, cost = not_fused_lines({"a": others, "b": "it has a state"}, "cuda:1")
-    assert lines == [f"'a' has no fused kernels: {others}", "'b' has no fused kernels: it has a state"]
+    assert not_fused_lines({"a": no_kernels}, "cuda:0") == [f"'a' has no fused kernels: {no_kernels}"]
+    *lines, cost = not_fused_lines({"a": no_kernels, "b": "it has a state"}, "cuda:1")
+    assert lines == [f"'a' has no fused kernels: {no_kernels}", "'b' has no fused kernels: it has a state"]
     assert "5 to 17 times" in cost and cost.endswith("; --precision tf32 or bfloat16 makes wide layers faster")
     assert not_fused_lines({"b": "it has a state"}, "cpu")[1].startswith("torch takes 3 to 4 times as long")
