@@ -21,7 +21,7 @@ def result(task, algorithm, *returns):
     """Results of a task with three agents of one role and these returns of an agent."""
     runs = [{"seed": seed, "final": {"agent": x, "sum": 3 * x}} for seed, x in enumerate(returns)]
     random = {"agent": -25.0, "sum": -75.0}
-    facts = {"steps": 1_000_000, "seconds": 12.4, "roles": {"agent": 3}}
+    facts = {"steps": 1_000_000, "seconds": 12.4, "roles": {"agent": 3}, "device": "cuda:0"}
     return {"task": task, "algorithm": algorithm, "random": random, "runs": runs, **facts}
 
 
@@ -53,6 +53,32 @@ def test_runs_of_jaxmarl_stand_above_those_of_the_same_algorithm(rows):
         "| spread | JaxMARL mappo | 2 x 2,000 | agent: -9.00 (-9.00 to -9.00) | 7 |",
         "| spread | mappo | 2 x 1,000,000 | agent: -5.00 (-5.00 to -5.00) | 12 |",
     ]
+
+
+def test_seconds_on_the_cpu_are_marked(rows):
+    (row, *_) = rows.values()
+    row["device"] = "cpu"
+    first, second = reproduce_table.all_results(rows).splitlines()[2:]
+    assert first.endswith("| 12, CPU |") and second.endswith("| 12 |")
+
+
+def test_published_runs_stand_above_those_of_the_same_task(rows):
+    facts = {"env": "mpe2", "steps": 20_000, "at_equal_steps": -30.0, "at_the_end": -20.5, "source": "figure"}
+    run = {"task": "WarpSimpleSpread-v3", "trained_by": "Other ippo", **facts}
+    published = {"sources": {"figure": {"name": "a figure", "url": "https://example.org"}}, "rows": [run]}
+    lines = reproduce_table.beside_published({**rows, "another": {"task": "WarpSimpleTag-v3"}}, published).splitlines()[2:]
+    ours = "this package | the same | -15.00 (-15.00 to -15.00) after 1,000,000 | [above](#results) |"
+    assert lines == [
+        "| WarpSimpleSpread-v3 | Other ippo | mpe2 | -30.0 | -20.5 after 20,000 | [a figure](https://example.org) |",
+        f"| WarpSimpleSpread-v3 | ippo | {ours}",
+        f"| WarpSimpleSpread-v3 | mappo | {ours}",
+    ]
+
+
+def test_published_runs_are_of_tasks_that_exist():
+    published = json.loads(reproduce_table.PUBLISHED.read_text())
+    assert {row["task"] for row in published["rows"]} <= {*reproduce_all.TASKS}
+    assert {row["source"] for row in published["rows"]} == {*published["sources"]}
 
 
 def test_a_folder_without_results_is_refused(tmp_path):

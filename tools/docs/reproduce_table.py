@@ -25,6 +25,7 @@ COMMAND = "python tools/docs/reproduce_table.py"
 PAGE = ROOT / "docs" / "reproduce.md"
 RESULTS = ROOT / "benchmarks" / "results" / "reproduce.json"
 ANCHOR = ROOT / "benchmarks" / "results" / "jaxmarl_anchor.json"
+PUBLISHED = ROOT / "benchmarks" / "results" / "published.json"
 NOT_MEASURED = "Not measured yet."
 
 SAME_TASK = {"spread": "WarpSimpleSpread-v3", "reference": "WarpSimpleReference-v3", "tag": "WarpSimpleTag-v3"}
@@ -73,7 +74,8 @@ def all_results(rows: dict[str, Any]) -> str:
     lines = []
     for row in rows.values():
         returns, size = final_returns(row), f"{len(row['runs'])} x {row['steps']:,}"
-        together = [with_interval(returns[SUM]), f"{row['random'][SUM]:.2f}", f"{row['seconds']:.0f}"]
+        place = ", CPU" if row["device"] == "cpu" else ""
+        together = [with_interval(returns[SUM]), f"{row['random'][SUM]:.2f}", f"{row['seconds']:.0f}{place}"]
         lines.append([row["task"], row["algorithm"], size, by_role(returns, row["roles"]), *together])
     return table(header, lines) if lines else NOT_MEASURED
 
@@ -96,6 +98,28 @@ def beside_jaxmarl(rows: dict[str, Any], anchor: dict[str, Any]) -> str:
     return table(header, lines) if lines else NOT_MEASURED
 
 
+def beside_published(rows: dict[str, Any], published: dict[str, Any]) -> str:
+    """Return the table of published runs and those of this package on the same tasks, returns of all agents.
+
+    Args:
+        rows: results of this package by task and algorithm.
+        published: content of ``published.json``. ``at_equal_steps`` of a row is the return after the steps that a run of the task
+            has here.
+    """
+    lines = []
+    for task in dict.fromkeys(row["task"] for row in published["rows"]):
+        for row in (row for row in published["rows"] if row["task"] == task):
+            source = published["sources"][row["source"]]
+            end = f"{row['at_the_end']} after {row['steps']:,}"
+            link = f"[{source['name']}]({source['url']})"
+            lines.append([task, row["trained_by"], row["env"], str(row["at_equal_steps"]), end, link])
+        for row in (row for row in rows.values() if row["task"] == task):
+            end = f"{with_interval(final_returns(row)[SUM])} after {row['steps']:,}"
+            lines.append([task, row["algorithm"], "this package", "the same", end, "[above](#results)"])
+    header = ["task", "trained by", "env", "at equal steps", "at the end", "source"]
+    return table(header, lines)
+
+
 def main(arguments: list[str]) -> int:
     """Update the page, or only say if it is out of date; returns the exit status."""
     if arguments and arguments[0] != "--check":
@@ -103,7 +127,9 @@ def main(arguments: list[str]) -> int:
         arguments = arguments[1:]
     rows, anchor = rows_of(RESULTS, "rows"), rows_of(ANCHOR, "cases")
     text = with_block(PAGE.read_text(), "reproduced", COMMAND, all_results(rows))
-    return update_page(PAGE, with_block(text, "jaxmarl", COMMAND, beside_jaxmarl(rows, anchor)), arguments)
+    text = with_block(text, "jaxmarl", COMMAND, beside_jaxmarl(rows, anchor))
+    text = with_block(text, "published", COMMAND, beside_published(rows, json.loads(PUBLISHED.read_text())))
+    return update_page(PAGE, text, arguments)
 
 
 if __name__ == "__main__":

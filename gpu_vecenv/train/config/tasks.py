@@ -116,7 +116,11 @@ TASKS: dict[str, Task] = {
     "WarpSimpleTag-v3": Task("mpe", "WarpSimpleTag-v3", {**_ppo(_PLACES), "pqn-vdn": _PQN}),
     # Each role is a team of one, so VDN would be PQN of single agents.
     "WarpSimpleSpeakerListener-v4": Task("mpe", "WarpSimpleSpeakerListener-v4", _ppo((*_PLACES, "comm", "goal"))),
+    # Each role is a team of one.
+    "WarpSimpleCrypto-v3": Task("mpe", "WarpSimpleCrypto-v3", {"ippo": {}}),
     "WarpForaging-8x8-2p-2f-coop-v3": Task("foraging", "WarpForaging-8x8-2p-2f-coop-v3", {**_ppo(), "pqn-vdn": _PQN}),
+    # Mava's figure is of this one, in which players see two cells far.
+    "WarpForaging-2s-8x8-2p-2f-coop-v3": Task("foraging", "WarpForaging-2s-8x8-2p-2f-coop-v3", _ppo()),
     "WarpRware-tiny-4ag-v2": Task("warehouse", "WarpRware-tiny-4ag-v2", {**_ppo(), "pqn-vdn": _PQN}),
     # benchmarks/findings_*.py train with these options, and play in more ways.
     "WarpRice-v0": Task("real-world", "WarpRice-v0", {"ippo": _RICE}, episodes=16),
