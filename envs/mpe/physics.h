@@ -73,13 +73,18 @@ GV_FN Point contact(Point from, Point to, float reach) {
     return {along.x / far * strength, along.y / far * strength};
 }
 
+// Number of the other agent in slot `slot` of agent `i`. Lanes that take slot by slot are in the same round of a loop; one over all
+// agents that leaves out `i` would take a round more.
+GV_FN int other_of(int i, int slot) { return slot + (slot >= i); }
+
 // Force on agent `me` of all other agents and of obstacles, which are the first landmarks. `radius(i)` is that of agent i.
 template <class Agent, class Radius>
 GV_FN Point contacts(const GvWorld& w, const Agent& me, Radius radius, int obstacles = 0) {
     const Point here = agent_at(w, me.index);
     Point force = {0.0f, 0.0f};
-    GV_LOOP for (int j = 0; j < w.agents.count(); ++j) {
-        if (j != me.index) force = sum(force, contact(here, agent_at(w, j), radius(me.index) + radius(j)));
+    GV_LOOP for (int slot = 0; slot < w.agents.count() - 1; ++slot) {
+        const int j = other_of(me.index, slot);
+        force = sum(force, contact(here, agent_at(w, j), radius(me.index) + radius(j)));
     }
     GV_LOOP for (int k = 0; k < obstacles; ++k) {
         force = sum(force, contact(here, landmark_at(w, k), radius(me.index) + OBSTACLE_RADIUS));
@@ -97,10 +102,11 @@ GV_FN void push(const GvWorld& w, const Agent& me, int move, float strength, Poi
 
 // Moves an agent by its velocity, and changes this by the force noted; NO_LIMIT stands for any speed.
 GV_FN void move(const GvWorld& w, const GvAgent& me, float top_speed) {
-    me.agent_pos[0] += me.agent_vel[0] * STEP_TIME;
-    me.agent_pos[1] += me.agent_vel[1] * STEP_TIME;
-    Point velocity = {me.agent_vel[0] * KEPT_SPEED + w.scratch.force[2 * me.index] * STEP_TIME,
-                      me.agent_vel[1] * KEPT_SPEED + w.scratch.force[2 * me.index + 1] * STEP_TIME};
+    Point velocity = velocity_of(w, me.index);  // read before the writes, behind which it would be read again
+    me.agent_pos[0] += velocity.x * STEP_TIME;
+    me.agent_pos[1] += velocity.y * STEP_TIME;
+    velocity = {velocity.x * KEPT_SPEED + w.scratch.force[2 * me.index] * STEP_TIME,
+                velocity.y * KEPT_SPEED + w.scratch.force[2 * me.index + 1] * STEP_TIME};
     const float speed = gv_sqrt(square(velocity));
     if (top_speed > 0.0f && speed > top_speed) velocity = {velocity.x / speed * top_speed, velocity.y / speed * top_speed};
     me.agent_vel[0] = velocity.x;
@@ -113,9 +119,6 @@ GV_FN float outside(float coordinate) {
     if (x < 0.9f) return 0.0f;
     return x < 1.0f ? (x - 0.9f) * 10.0f : gv_min(gv_exp(2.0f * x - 2.0f), 10.0f);
 }
-
-// Number of the other agent in slot `slot` of an observation of agent `i`.
-GV_FN int other_of(int i, int slot) { return slot + (slot >= i); }
 
 // Writes number `k` of the points at the start of a row.
 GV_FN void write(const GvObsRow& row, int k, Point point) {
