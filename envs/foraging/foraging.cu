@@ -158,15 +158,21 @@ GV_INLINE void note_food(GvWorld& w, int cell, int level) {
     if (place < w.sizes.max_num_food) w.scratch.noted[place] = cell;
 }
 
-// Notes the foods on the board, whose number must be 0 before. The lanes of a world read it in whole sectors, if its address allows.
+// Notes the foods on the board, whose number must be 0 before. If its address allows, a lane reads a row of vectors before it notes
+// their foods, so that it waits for memory once a row.
 GV_FN void note_foods(GvWorld& w) {
     typedef GvVec<gv_i32, 4> Four;
-    const int cells = w.sizes.rows * w.sizes.cols;
+    constexpr int ROW = 4;
+    const int cells = w.sizes.rows * w.sizes.cols, fours = cells / 4;
     const gv_i32* food = &w.state.food[0];
     if (GV_VECTOR_STORES && cells % 4 == 0 && (gv_u64)food % sizeof(Four) == 0) {
-        for (int k : w.each(cells / 4)) {
-            const Four four = ((const Four*)food)[k];
-            GV_UNROLL for (int i = 0; i < 4; ++i) note_food(w, 4 * k + i, four.value[i]);
+        for (int row : w.each((fours + ROW - 1) / ROW)) {
+            Four read[ROW];
+            GV_UNROLL for (int i = 0; i < ROW; ++i) {
+                const int k = ROW * row + i;
+                read[i] = k < fours ? ((const Four*)food)[k] : Four{};
+            }
+            GV_UNROLL for (int i = 0; i < 4 * ROW; ++i) note_food(w, 4 * ROW * row + i, read[i / 4].value[i % 4]);
         }
         return;
     }
