@@ -64,10 +64,11 @@ def reproduce(
 
 def _lines() -> Iterator[str]:
     """Yield a line for each algorithm of each task."""
-    yield f"{'task':32}{'algorithm':12}{'steps':>13}{'worlds':>8}  evaluations"
+    width = max(map(len, TASKS)) + 1
+    yield f"{'task':{width}}{'algorithm':12}{'steps':>13}{'worlds':>8}  evaluations"
     for task_id, task in TASKS.items():
         for algorithm in task.algorithms:
             config = resolve(task.config(algorithm))
             during = f"{EVALUATIONS} of {task.episodes} episodes, then {10 * task.episodes}"
             params = "".join(f", {name}={value}" for name, value in task.env_kwargs.items())
-            yield f"{task_id:32}{algorithm:12}{config.total_steps:13,}{config.num_envs:8,}  {during}{params}"
+            yield f"{task_id:{width}}{algorithm:12}{config.total_steps:13,}{config.num_envs:8,}  {during}{params}"
