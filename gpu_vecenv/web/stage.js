@@ -7,7 +7,7 @@ import { Pictures } from "./scene.js";
 /** @typedef {"frame" | "scene"} Kind */
 
 const GAP = 2, NARROW = 640, RING = 14; // pixels
-const AT_ONCE = 125; // worlds that a frame has the time to draw
+const DRAW_MS = 1.5; // of a frame, in which rows of a wall are begun
 
 export class Stage {
   /**
@@ -29,7 +29,7 @@ export class Stage {
     /** @type {Kind} */
     this.kind = "frame";
     this.columns = this.rows = 1;
-    this.drawn = 0; // parts of the wall that show the present states
+    this.drawn = 0; // rows of the wall that show the present states
     this.size = ""; // what the canvases are arranged for
     this.visible = true;
     new ResizeObserver(() => this.arrange()).observe(box);
@@ -102,13 +102,13 @@ export class Stage {
     else Pictures.drawMany(context, this.pictures.slice(from, to), this.kind, this.places.slice(from, to), from, part);
   }
 
-  /** Draws the states that were followed, a part of the worlds of a large wall in each call, with a ring around a place of the
-   * first scene. @param {[number, number] | null} ring */
+  /** Draws the states that were followed, with a ring around a place of the first scene. A call draws as many rows of a wall as
+   * it has the time for, so the next calls draw the others. @param {[number, number] | null} ring */
   draw(ring) {
-    const parts = Math.ceil(this.pictures.length / AT_ONCE);
-    const row = (/** @type {number} */ part) => Math.ceil((part * this.rows) / parts);
-    this.#paint(1, "moving", row(this.drawn), row(this.drawn + 1));
-    this.drawn = (this.drawn + 1) % parts;
+    const begin = performance.now();
+    do this.#paint(1, "moving", this.drawn, ++this.drawn);
+    while (this.drawn < this.rows && performance.now() - begin < DRAW_MS);
+    this.drawn %= this.rows;
     this.changed = this.drawn > 0;
     if (!ring || this.wall) return;
     const [, context] = this.contexts, { x, y, scale } = this.places[0], [right, down] = this.#first();
