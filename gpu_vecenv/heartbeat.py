@@ -39,10 +39,10 @@ class Heartbeat:
         self._news = time.monotonic()
 
     def _run(self) -> None:
-        called = 0.0
+        last_beat = 0.0
         with contextlib.suppress(OSError):
-            while not self._over.wait(max(0.01, SILENCE_S - (time.monotonic() - max(self._news, called)))):
+            while not self._over.wait(max(0.01, SILENCE_S - (time.monotonic() - max(self._news, last_beat)))):
                 now = time.monotonic()
-                if now - max(self._news, called) >= SILENCE_S:
-                    called = now
+                if now - max(self._news, last_beat) >= SILENCE_S:
+                    last_beat = now
                     self._beat(now - self._news)

@@ -117,7 +117,11 @@ def _open(path: Path) -> int:
 
 
 def _checked(file: int, path: Path) -> bytes:
-    """Return what an open file holds before its digest."""
+    """Return the content of an open file before its digest.
+
+    Raises:
+        OSError: a damaged file, or one that another user can write.
+    """
     status = os.fstat(file)
     if not stat.S_ISREG(status.st_mode):
         raise OSError(f"{path} is not a plain file")
@@ -126,10 +130,10 @@ def _checked(file: int, path: Path) -> bytes:
     if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise PermissionError(f"{path} can be written by other users")
     with open(file, "rb", closefd=False) as opened:
-        data = opened.read()
-    if data != _sealed(path, data[:-_DIGEST]):
+        content = opened.read()
+    if content != _sealed(path, content[:-_DIGEST]):
         raise OSError(f"{path} is damaged")
-    return data[:-_DIGEST]
+    return content[:-_DIGEST]
 
 
 def _sealed(path: Path, library: bytes) -> bytes:
@@ -150,7 +154,7 @@ def store(path: Path, library: bytes) -> None:
     remove_stale(path.parent, f"*.partial{path.suffix}")
 
 
-def write_library(path: Path, data: bytes) -> None:
+def write_library(path: Path, content: bytes) -> None:
     """Write a file that no other user may write, and make its folder if it is missing. A link is replaced, not followed.
 
     Raises:
@@ -160,4 +164,4 @@ def write_library(path: Path, data: bytes) -> None:
     with atomic_file(path) as partial:
         partial.touch(0o644)
         partial.chmod(0o644)  # even if the user's umask lets a group write
-        partial.write_bytes(data)
+        partial.write_bytes(content)

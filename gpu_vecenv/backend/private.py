@@ -122,7 +122,7 @@ def layer_by_onednn() -> Callable[[Tensor, Tensor, Tensor | None, str, list[Any]
     """
     import torch
 
-    def public(x: Tensor, weight: Tensor, bias: Tensor | None, after: str, numbers: list[Any], algorithm: str) -> Tensor:
+    def public(x: Tensor, weight: Tensor, bias: Tensor | None, after: str, scalars: list[Any], algorithm: str) -> Tensor:
         result = torch.nn.functional.linear(x, weight, bias)
         return result.relu_() if after == "relu" else result
 
@@ -147,14 +147,14 @@ def run_backward() -> Callable[[tuple[Tensor, ...], tuple[Tensor, ...]], None]:
     return run
 
 
-def one_shot_sum(group: str, numbers: int, device: torch.device) -> Callable[[Tensor], object]:
+def one_shot_sum(group: str, size: int, device: torch.device) -> Callable[[Tensor], object]:
     """Return a function that replaces a contiguous float32 tensor by its sum over the processes of a group, by one kernel.
 
     PyTorch documents its symmetric memory by this name of the module. There are no public calls that do the same.
 
     Args:
         group: name of the group, whose processes all call this now, and the function at the same points of their streams.
-        numbers: size of the largest tensor.
+        size: elements of the largest tensor.
         device: the GPU of this process.
 
     Raises:
@@ -167,7 +167,7 @@ def one_shot_sum(group: str, numbers: int, device: torch.device) -> Callable[[Te
     add_up = _find("torch", "ops.symm_mem.one_shot_all_reduce_copy_out", absent)
     if None in (empty, rendezvous, add_up):
         raise RuntimeError("this version of torch has no sum on symmetric memory")
-    shared = empty(numbers, dtype=torch.float32, device=device)
+    shared = empty(size, dtype=torch.float32, device=device)
     rendezvous(shared, group)
 
     def run(x: Tensor) -> None:

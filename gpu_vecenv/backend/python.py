@@ -90,9 +90,9 @@ def _actions(role: Role) -> list[str]:
 def _rows(role: Role) -> list[str]:
     """Functions that return the addresses of rows."""
     p, takes = role.prefix, "const GvArgs* a, const GvTeam* team, const GvObs* obs, gv_i32 i"
-    held = {"obs": True, "mask": role.masked, "effects": role.effects, "shared": role.shared}
+    present = {"obs": True, "mask": role.masked, "effects": role.effects, "shared": role.shared}
     functions = []
-    for kind in [kind for kind, is_held in held.items() if is_held]:
+    for kind in [kind for kind, exists in present.items() if exists]:
         at = f"gv_{p}{kind}(*a, *obs, team->world, i)" if role.name else f"gv_{kind}_row(*a, *obs, team->world, i)"
         at = f"gv_{p}shared(*a, *obs, team->world)" if kind == "shared" else at
         functions.append(f"GV_EXPORT gv_u64 gv_python_{p}{kind}({takes}) {{ (void)i; return (gv_u64){at}; }}\n")

@@ -59,7 +59,7 @@ def _library(name: str) -> str:
     files = [f"libclang_rt.{name}-x86_64.so", f"lib{name}.so"] if "clang" in compiler[0] else [f"lib{name}.so"]
     for file in files:
         asked = [*compiler, f"-print-file-name={file}"]
-        found = subprocess.run(asked, capture_output=True, text=True, errors="replace", check=False).stdout.strip()
-        if Path(found).is_absolute() and Path(found).exists():
-            return found
+        path = subprocess.run(asked, capture_output=True, text=True, errors="replace", check=False).stdout.strip()
+        if Path(path).is_absolute() and Path(path).exists():
+            return path
     raise CompileError(f"{' '.join(compiler)} has no library {' or '.join(files)}. Install it, or name g++ or clang++ in CXX.")

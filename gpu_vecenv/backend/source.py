@@ -123,11 +123,11 @@ def _pieces(text: str) -> tuple[list[tuple[str, str | None, int]], str]:
     """
     text = "\n".join(text.splitlines())
     pieces, end, line = [], 0, 1
-    for found in _DIRECTIVE.finditer(text):
-        before = text[end : found.start()]
+    for directive in _DIRECTIVE.finditer(text):
+        before = text[end : directive.start()]
         line += before.count("\n")
-        pieces.append((before, found[1], line + 1))
-        end = found.end()
+        pieces.append((before, directive[1], line + 1))
+        end = directive.end()
     return pieces, text[end:]
 
 

@@ -44,11 +44,11 @@ def training_ways(case: Case, device: str) -> dict[str, Maker]:
     makers: dict[str, Maker] = {}
     for way, chosen in WAYS[device.partition(":")[0]].items():
         options = {"env_id": case.env, "num_envs": case.worlds, "env_kwargs": case.params, "device": device, **chosen}
-        first, whole = ["train", 1, options], ["train", None, options | TO_THE_END]
+        one_iteration, full_run = ["train", 1, options], ["train", None, options | TO_THE_END]
         makers |= {
-            f"{way}_first_iteration_cold": functools.partial(_subject, first, "iterated", True),
-            f"{way}_first_iteration_warm": functools.partial(_subject, first, "iterated", False),
-            f"{way}_trained_warm": functools.partial(_subject, whole, "trained", False),
+            f"{way}_first_iteration_cold": functools.partial(_subject, one_iteration, "iterated", True),
+            f"{way}_first_iteration_warm": functools.partial(_subject, one_iteration, "iterated", False),
+            f"{way}_trained_warm": functools.partial(_subject, full_run, "trained", False),
         }
     return makers
 

@@ -53,32 +53,32 @@ def check(
     require_within("--seed", seed, 0, MAX_SEED - num_worlds)
     subject = Subject(env_id, parse_settings(env, "--env"), num_worlds, num_steps, seed)
     names = [name for name in TITLES if name == "spec" or name in (QUICK if quick else CHECKS)]
-    console, start, found = Console(), time.perf_counter(), dict[str, Result]()
-    with Live(_table(names, found), console=console, auto_refresh=False) if console.is_terminal else nullcontext() as live:
+    console, start, results = Console(), time.perf_counter(), dict[str, Result]()
+    with Live(_table(names, results), console=console, auto_refresh=False) if console.is_terminal else nullcontext() as live:
         for result in results_of(subject, quick):
-            found[result.name] = result
+            results[result.name] = result
             if live is not None:
-                live.update(_table(names, found), refresh=True)
+                live.update(_table(names, results), refresh=True)
     if live is None:
-        console.print(_table(names, found))
-    failed = [one for one in found.values() if one.status == "failed"]
+        console.print(_table(names, results))
+    failed = [one for one in results.values() if one.status == "failed"]
     for one in failed:
         print(f"failed {one.name}: {one.detail}")  # whole lines, so that editors find FILE:LINE
-    counts = {status: sum(one.status == status for one in found.values()) for status in ("ok", "failed", "not run")}
+    counts = {status: sum(one.status == status for one in results.values()) for status in ("ok", "failed", "not run")}
     print(f"{env_id}: {counts['ok']} passed, {counts['failed']} failed, {counts['not run']} not run, "
           f"in {time.perf_counter() - start:.0f} s")  # fmt: skip
     return 1 if failed else 0
 
 
-def _table(names: Sequence[str], found: Mapping[str, Result]) -> Table:
+def _table(names: Sequence[str], results: Mapping[str, Result]) -> Table:
     """Return the table of all checks, with the results so far."""
     table = Table(box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0), pad_edge=False)
     for name in ("check", "what must hold", "result", "s"):
         table.add_column(name, no_wrap=name != "what must hold", justify="right" if name == "s" else "left")
     for name in names:
-        result = found.get(name, Result(name, "not run", "")) if "spec" in found else Result(name, "not run", "")
-        status = result.status if name in found else ""
+        result = results.get(name, Result(name, "not run", "")) if "spec" in results else Result(name, "not run", "")
+        status = result.status if name in results else ""
         told = f"{TITLES[name]}: {result.detail}" if result.detail and status != "failed" else TITLES[name]
-        seconds = f"{result.seconds:.1f}" if name in found else ""
+        seconds = f"{result.seconds:.1f}" if name in results else ""
         table.add_row(name, Text(told), Text(status or "...", style=STYLES[status]), seconds)
     return table

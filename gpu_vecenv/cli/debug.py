@@ -65,15 +65,15 @@ def debug(
         env: parameters of the env by name.
     """
     kind = _kind(asan, tsan, gdb)
-    given = {"steps": steps, "num-envs": num_envs, "seed": seed, "device": device, "env": env or None}
-    wrong = [name for name, value in given.items() if value is not None]
+    step_options = {"steps": steps, "num-envs": num_envs, "seed": seed, "device": device, "env": env or None}
+    wrong = [name for name, value in step_options.items() if value is not None]
     if script and wrong:
         raise ParameterError(f"--{wrong[0]}: expected it without a script, which makes its envs itself, got {script[0]!r}, too.")
     require_within("--steps", STEPS if steps is None else steps, 0)
     params = parse_settings(env, "--env")
     options = {"num_worlds": 1, "device": "cpu", "array": "numpy"}
-    with built_as("debug"), contextlib.closing(make_vec(env_id, params, options)) as made:
-        spec = made.env_spec
+    with built_as("debug"), contextlib.closing(make_vec(env_id, params, options)) as one_world:
+        spec = one_world.env_spec
     in_python = spec.kernel.suffix == ".py"
     device = device or ("python" if in_python else "cpu")
     if not script:
@@ -147,8 +147,8 @@ def gdb_words(words: Sequence[str]) -> list[str]:
     if shutil.which("gdb") is None:
         raise DeviceError("--gdb needs gdb, which is not on the path; install it with the system's packages.")
     commands = ["set breakpoint pending on", *(f"break {function}" for function in BREAKS), "run"]
-    given = [word for command in commands for word in ("-ex", command)]
-    return ["gdb", "-q", "-iex", "set debuginfod enabled off", *given, "--args", *words]
+    options = [word for command in commands for word in ("-ex", command)]
+    return ["gdb", "-q", "-iex", "set debuginfod enabled off", *options, "--args", *words]
 
 
 def _start(words: Sequence[str], kind: str, gdb: bool) -> NoReturn:

@@ -28,9 +28,9 @@ def lint(targets: tyro.conf.Positional[Annotated[tuple[str, ...], help_option(""
     """
     if not targets:
         raise ParameterError("expected files, ids of envs or MODULE:ID, got none.")
-    found = [line for target in targets for line in violations(target)]
-    print("\n".join(found) or f"no broken rule in {', '.join(targets)}")
-    return 1 if found else 0
+    broken_rules = [line for target in targets for line in violations(target)]
+    print("\n".join(broken_rules) or f"no broken rule in {', '.join(targets)}")
+    return 1 if broken_rules else 0
 
 
 def violations(target: str) -> list[str]:

@@ -63,9 +63,9 @@ def toward(held: Held, directions: Sequence[tuple[float, float]]) -> Number:
     return right * held.right + up * held.up
 
 
-def nearest_to(held: Number, choice: Number, middle: float) -> Number:
-    """Return scores that take the choice nearest to ``middle + held``, such as 0, 1 and 2 for left, none and right."""
-    score: Number = -abs(choice - middle - held)
+def nearest_to(axis: Number, choice: Number, middle: float) -> Number:
+    """Return scores that take the choice nearest to ``middle + axis``, such as 0, 1 and 2 for left, none and right."""
+    score: Number = -abs(choice - middle - axis)
     return score
 
 

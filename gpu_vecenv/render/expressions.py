@@ -20,7 +20,7 @@ Values = Any
 
 def _condition(holds: Callable[..., Values]) -> Callable[..., Values]:
     """Return a function whose result is 0 or 1; NumPy would add truth values to one of them."""
-    return lambda *given: holds(*given) + 0.0
+    return lambda *args: holds(*args) + 0.0
 
 
 OPERATIONS: dict[str, Callable[..., Values]] = {
@@ -293,5 +293,6 @@ class Now:
             tops, grounds = (self.colours(part, count, palette) for part in arguments[:2])
             shares = self.values(arguments[2], count)
             return [mix(top, ground, share) for top, ground, share in zip(tops, grounds, shares, strict=True)]
-        ones, others = (self.colours(part, count, palette) for part in arguments[1:])
-        return [one if test else other for test, one, other in zip(self.values(arguments[0], count), ones, others, strict=True)]
+        if_true, if_false = (self.colours(part, count, palette) for part in arguments[1:])
+        tests = self.values(arguments[0], count)
+        return [one if test else other for test, one, other in zip(tests, if_true, if_false, strict=True)]

@@ -23,7 +23,7 @@ def plain_pictures(title: str, limit: int, fields: Sequence[tuple[str, tuple[int
         limit: time limit in steps, 0 for none.
         fields: name and shape of each field in one world.
     """
-    rows = [*itertools.islice(_numbers(fields), MOST_ROWS)]
+    rows = [*itertools.islice(_named_numbers(fields), MOST_ROWS)]
     panel = Panel(title, limit, WIDTH, 170 + ROW * len(rows))
     scene = panel.empty()
     for row, (name, number) in enumerate(rows):
@@ -34,7 +34,7 @@ def plain_pictures(title: str, limit: int, fields: Sequence[tuple[str, tuple[int
     return Pictures((scene,))
 
 
-def _numbers(fields: Sequence[tuple[str, tuple[int, ...]]]) -> Iterator[tuple[str, Number]]:
+def _named_numbers(fields: Sequence[tuple[str, tuple[int, ...]]]) -> Iterator[tuple[str, Number]]:
     """Yield the numbers of fields with their names."""
     for name, shape in fields:
         for index in itertools.product(*map(range, shape)) if math.prod(shape) else ():

@@ -106,8 +106,8 @@ class Scene:
         finally:
             self._open = False
 
-    def _add(self, op: str, colour: Ink, when: Condition, **numbers: Any) -> None:
-        shape = {"op": op, "ink": colour.json, **{name: json_of(value) for name, value in numbers.items()}}
+    def _add(self, op: str, colour: Ink, when: Condition, **properties: Any) -> None:
+        shape = {"op": op, "ink": colour.json, **{name: json_of(value) for name, value in properties.items()}}
         if when is not None:
             shape["when"] = json_of(when)
         if self._open:

@@ -267,12 +267,12 @@ DRAW: dict[str, Callable[..., None]] = {
 """Functions that draw shapes, by name."""
 
 
-def draw_block(canvas: Canvas, block: Json, now: Now, kept: Mapping[int, Trails | Curve | Path] | None = None) -> None:
+def draw_block(canvas: Canvas, block: Json, now: Now, followers: Mapping[int, Trails | Curve | Path] | None = None) -> None:
     """Draw the shapes of a block, all of them for each index."""
     count, columns = block.get("count", 1), []
     for shape in block["shapes"]:
         column = column_of(shape, now, count, canvas)
-        follower = kept.get(id(shape)) if kept else None
+        follower = followers.get(id(shape)) if followers else None
         if isinstance(follower, Trails):
             follower.draw(canvas, column["ink"], shape["size"])
         else:

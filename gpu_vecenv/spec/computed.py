@@ -17,7 +17,7 @@ MAX_NUMBERS = 2**31 - 1
 """Most numbers of an array in one world, and most choices of an entry; kernels count them in 32 bits."""
 
 
-def called(where: str, function: Callable[..., Any], *args: Any) -> Any:
+def result_of(where: str, function: Callable[..., Any], *args: Any) -> Any:
     """Call a function of a spec.
 
     Args:

@@ -13,7 +13,7 @@ from typing import Any
 from gymnasium.spaces import Box, Space
 
 from gpu_vecenv.errors import UnknownParameterError
-from gpu_vecenv.spec.computed import MAX_NUMBERS, called, whole_in
+from gpu_vecenv.spec.computed import MAX_NUMBERS, result_of, whole_in
 from gpu_vecenv.spec.declared import PARTS, check_declarations
 from gpu_vecenv.spec.fields import Constant, Field, Metric, ResetOption, Scratch, Table, Workspace
 from gpu_vecenv.spec.params import Param, Params, convert, require_one_length
@@ -120,7 +120,7 @@ class EnvSpec:
         if any(role.observation or role.action for role in self.roles):
             return True
         shared = {f"{self.name}: role {role.name!r}: shared": role.shared for role in self.roles if role.shared is not None}
-        return any(called(where, function, params) is not None for where, function in shared.items())
+        return any(result_of(where, function, params) is not None for where, function in shared.items())
 
     @property
     def may_be_whole(self) -> bool:
@@ -163,11 +163,11 @@ class EnvSpec:
         for name, param in known.items():
             default = param.default
             if callable(default):
-                default = called(f"{self.name}: parameter {name!r}: default", default, params)
+                default = result_of(f"{self.name}: parameter {name!r}: default", default, params)
             params[name] = convert(self.name, param, values.get(name, default))
         require_one_length(self.name, {name: params[name] for name, param in known.items() if param.per_world})
         resolved = MappingProxyType(params)
-        returned = called(f"{self.name}: check", self.check, resolved)
+        returned = result_of(f"{self.name}: check", self.check, resolved)
         require_part(returned is None, f"{self.name}: the result of check", "None; it raises ParameterError to refuse", returned)
         return resolved
 
@@ -182,7 +182,7 @@ class EnvSpec:
         for role in self.roles:
             if callable(role.count):
                 where = f"{self.name}: role {role.name!r}: count"
-                counts[role.name] = whole_in(where, called(where, role.count, params), 0, MAX_NUMBERS)
+                counts[role.name] = whole_in(where, result_of(where, role.count, params), 0, MAX_NUMBERS)
             else:
                 counts[role.name] = params[role.count] if isinstance(role.count, str) else int(role.count)
         return counts

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gpu_vecenv.errors import ParameterError, SpecError
-from gpu_vecenv.spec.computed import MAX_NUMBERS, array_shape, bounds_of, called, real_array, whole_in
+from gpu_vecenv.spec.computed import MAX_NUMBERS, array_shape, bounds_of, result_of, real_array, whole_in
 from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.spec.fields import Constant, Field, Scratch, Table
 from gpu_vecenv.spec.params import Params
@@ -163,7 +163,7 @@ class Layout:
         for array in arrays:
             if callable(array.shape):
                 where = f"{self.spec.name}: scratch {array.name!r}: shape"
-                count = whole_in(where, called(where, array.shape, self.params), 0, MAX_NUMBERS)
+                count = whole_in(where, result_of(where, array.shape, self.params), 0, MAX_NUMBERS)
             else:
                 count = math.prod(self.sizes[n] if isinstance(n, str) else n for n in array.extents)
                 count = 0 if array.most is not None and count > array.most else count
@@ -186,7 +186,7 @@ class Layout:
         if self.spec.feature_names is None:
             return {}
         where = f"{self.spec.name}: feature_names"
-        named = called(where, self.spec.feature_names, self.params)
+        named = result_of(where, self.spec.feature_names, self.params)
         by_role = named if isinstance(named, Mapping) else {"": named}
         for role, names in by_role.items():
             counts = {group.role: group.num_features for group in self.groups}
@@ -200,7 +200,7 @@ class Layout:
     def _requested(self, part: str, request: Callable[[Params], int] | None, low: int, high: int) -> int | None:
         """Return a number that the spec computes from the parameters; None without a request."""
         where = f"{self.spec.name}: {part}"
-        return None if request is None else whole_in(where, called(where, request, self.params), low, high)
+        return None if request is None else whole_in(where, result_of(where, request, self.params), low, high)
 
     @cached_property
     def by_role(self) -> bool:
@@ -225,7 +225,7 @@ class Layout:
         for field in self.spec.state:
             for name, length in field.axes.items():
                 where = f"{self.spec.name}: state field {field.name!r}: {name}"
-                axes[name] = whole_in(where, called(where, length, self.params), 0, MAX_NUMBERS)
+                axes[name] = whole_in(where, result_of(where, length, self.params), 0, MAX_NUMBERS)
         counts = {str(role.number): self.role_counts[role.name] for role in self.spec.roles if callable(role.count)}
         return sizes | {name: int(self.params[name]) for name in self.spec.sizes} | axes | counts
 
@@ -244,7 +244,7 @@ class Layout:
         workspaces = {}
         for work in self.spec.workspaces:
             where = f"{self.spec.name}: workspace {work.name!r}: shape"
-            workspaces[work.name] = array_shape(where, called(where, work.shape, self.params)), work.dtype, work.fill
+            workspaces[work.name] = array_shape(where, result_of(where, work.shape, self.params)), work.dtype, work.fill
         return workspaces
 
     @cached_property
@@ -258,7 +258,7 @@ class Layout:
         for field in self.state:
             if callable(field.low) or callable(field.high):
                 where = f"{self.spec.name}: state field {field.name!r}"
-                bounds[field.name] = bounds_of(where, *called(f"{where}: low and high", field.bounds, self.params))
+                bounds[field.name] = bounds_of(where, *result_of(f"{where}: low and high", field.bounds, self.params))
             else:
                 bounds[field.name] = field.low, field.high
         return bounds
@@ -318,10 +318,10 @@ class Layout:
 
     def _of_worlds(self, declared: Constant | Table, compute: Callable[[Params], np.ndarray]) -> np.ndarray:
         """Compute a constant or a table for each world, once for all worlds with the same values; the leading axis is worlds."""
-        given = {name: self.per_world[name] for name in declared.by_world if name in self.per_world}
-        columns = np.stack([values.astype(np.float64) for values in given.values()], axis=1)
+        inputs = {name: self.per_world[name] for name in declared.by_world if name in self.per_world}
+        columns = np.stack([values.astype(np.float64) for values in inputs.values()], axis=1)
         _, first, which = np.unique(columns.view(np.int64), axis=0, return_index=True, return_inverse=True)  # -0 is not 0
-        each = [compute({**self.params, **{name: values[world].item() for name, values in given.items()}}) for world in first]
+        each = [compute({**self.params, **{name: values[world].item() for name, values in inputs.items()}}) for world in first]
         where = f"{self.spec.name}: {declared.name}: shapes of different worlds"
         require_part(len({array.shape for array in each}) == 1, where, "equal", [array.shape for array in each])
         return np.stack(each)[which.reshape(-1)]
@@ -331,7 +331,7 @@ class Layout:
         if declared.dtype in ("float32", "float64"):
             return self._finite(declared, part, values, params)
         where = f"{self.spec.name}: {part}"
-        array = real_array(where, called(where, values, params))
+        array = real_array(where, result_of(where, values, params))
         bounds = np.iinfo(declared.dtype)
         if array.dtype.kind not in "biu" or array.size and not (bounds.min <= array.min() and array.max() <= bounds.max):
             got = array.dtype if array.dtype.kind not in "biu" else f"{array.min()} to {array.max()}"
@@ -343,7 +343,7 @@ class Layout:
         where, what, dtype = f"{self.spec.name}: {part}", f"{declared.name} ({declared.doc})", declared.dtype
         try:
             with np.errstate(all="ignore"):
-                computed = called(where, values, params)
+                computed = result_of(where, values, params)
         except SpecError as error:
             if not isinstance(error.__cause__, ArithmeticError | ValueError):
                 raise

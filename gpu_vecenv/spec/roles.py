@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space
 
 from gpu_vecenv.errors import SpecError
-from gpu_vecenv.spec.computed import Effects, action_space, called, effect_groups, masked_entries, observation_box
+from gpu_vecenv.spec.computed import Effects, action_space, result_of, effect_groups, masked_entries, observation_box
 from gpu_vecenv.spec.params import Params
 from gpu_vecenv.spec.validation import checked_keywords, lists_as_tuples
 
@@ -191,17 +191,17 @@ def group_of(env: str, role: Role, count: int, params: Params, by_role: bool) ->
     if role.observation is None or role.action is None:
         raise SpecError(f"{env}: expected an observation and an action space of {role.name or 'the env'}, got none.")
     where = f"{env}: role {role.name!r}: " if role.name else f"{env}: "
-    shared = called(f"{where}shared", role.shared, params) if role.shared is not None else None
+    shared = result_of(f"{where}shared", role.shared, params) if role.shared is not None else None
     if shared is not None:
         shared = observation_box(f"{where}shared", shared)
-    observation = observation_box(f"{where}observation", called(f"{where}observation", role.observation, params))
-    action = action_space(f"{where}action", called(f"{where}action", role.action, params))
+    observation = observation_box(f"{where}observation", result_of(f"{where}observation", role.observation, params))
+    action = action_space(f"{where}action", result_of(f"{where}action", role.action, params))
     masked = role.masked
     if callable(masked):
-        masked = masked_entries(f"{where}masked", called(f"{where}masked", masked, params))
+        masked = masked_entries(f"{where}masked", result_of(f"{where}masked", masked, params))
     effects = role.effects
     if callable(effects):
-        effects = called(f"{where}effects", effects, params)
+        effects = result_of(f"{where}effects", effects, params)
     group = Group(
         role.name if by_role else "", role.prefix, count, observation, action, masked, shared,
         effects=effect_groups(f"{where}effects", effects),

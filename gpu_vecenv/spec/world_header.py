@@ -73,11 +73,11 @@ def _struct(name: str, members: Members, doc: str) -> list[str]:
 def _params(spec: EnvSpec) -> Members:
     """Parameters and constants. They are values, not references, so that compilers may move their reads inside a helper."""
     members, by_world = [], numbers_by_world(spec)
-    numbers: tuple[Param | Constant, ...] = (*spec.kernel_params, *spec.constants)
-    for number in numbers:
-        ctype, name = C_TYPES[str(number.dtype)], number.name
+    scalars: tuple[Param | Constant, ...] = (*spec.kernel_params, *spec.constants)
+    for scalar in scalars:
+        ctype, name = C_TYPES[str(scalar.dtype)], scalar.name
         value = f"gv_{name}(a)" if name in spec.sizes else f"a.{name}"
-        if number in by_world:
+        if scalar in by_world:
             value = f"gv_param_of_world<{ctype}>(a.{name}_by_world, a.{name}, team.world)"
         members.append((f"const {ctype}", name, value))
     return members
@@ -153,8 +153,8 @@ def _action(spec: EnvSpec, group: Role) -> list[str]:
     """Action of an agent. Numbers of choices are macros on CUDA (``-DGV_choices_0=5``)."""
     p, by_role = group.prefix, spec.has_role_arrays
     place = "GvAction" if by_role else "gv_i64"
-    given = "gv_given_index(place, entry)" if by_role else "gv_given_index(in.a, place, entry, gv_num_entries(in.a))"
-    number = "gv_given_value(place, entry)" if by_role else "((const float*)in.a.action)[place * gv_num_entries(in.a) + entry]"
+    index_text = "gv_given_index(place, entry)" if by_role else "gv_given_index(in.a, place, entry, gv_num_entries(in.a))"
+    value_text = "gv_given_value(place, entry)" if by_role else "((const float*)in.a.action)[place * gv_num_entries(in.a) + entry]"
     choices = [
         line
         for entry in range(CONSTANT_CHOICES)
@@ -168,8 +168,8 @@ def _action(spec: EnvSpec, group: Role) -> list[str]:
         *choices,
         f"        return in.a.{p}action_choices[entry];",
         "    }",
-        f"    GV_METHOD gv_i32 given_index(gv_i32 entry = 0) const {{ return {given}; }}  // unchecked",
-        f"    GV_METHOD float given_value(gv_i32 entry = 0) const {{ return {number}; }}",
+        f"    GV_METHOD gv_i32 given_index(gv_i32 entry = 0) const {{ return {index_text}; }}  // unchecked",
+        f"    GV_METHOD float given_value(gv_i32 entry = 0) const {{ return {value_text}; }}",
         "    GV_METHOD gv_i32 checked_index(gv_i32 given, gv_i32 entry = 0) const { return in.index(given, choices(entry)); }",
         "    GV_METHOD float checked_value(float given) const { return in.value(given); }",
         "    GV_METHOD gv_i32 index(gv_i32 entry = 0) const { return checked_index(given_index(entry), entry); }",
