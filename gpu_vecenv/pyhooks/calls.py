@@ -216,12 +216,12 @@ class Calls(Expressions):
         before, self.accesses = self.accesses, []
         lambdas = [self._lambda(node, function, name, group, count is None, scope) for function in functions]
         self._reduced(name, before)
-        called = f"w.{'sum' if name == 'sum' else 'count'}({text}, {', '.join(lambdas)})"
+        call = f"w.{'sum' if name == 'sum' else 'count'}({text}, {', '.join(lambdas)})"
         if len(lambdas) > 1:
-            return Value(called, "tuple", once=True, member=",".join(["f32"] * len(lambdas)))
+            return Value(call, "tuple", once=True, member=",".join(["f32"] * len(lambdas)))
         if name == "sum":
-            return Value(called, "f32", once=True)
-        return Value(f"({called} > 0)", "bool", once=True) if name == "any" else Value(called, "i32", natural=True, once=True)
+            return Value(call, "f32", once=True)
+        return Value(f"({call} > 0)", "bool", once=True) if name == "any" else Value(call, "i32", natural=True, once=True)
 
     def _lambda(self, node: ast.Call, function: ast.expr, name: str, group: str, of_agents: bool, scope: Scope) -> str:
         """Translate a lambda of a reduction."""
@@ -230,16 +230,16 @@ class Calls(Expressions):
         if not isinstance(function, ast.Lambda) or len(args.args) != 1 or not simple:
             over = ast.unparse(node.args[0])
             self.fail(node, f"w.{name}() takes a lambda of one argument: w.{name}({over}, lambda it: ...)")
-        it = args.args[0].arg
-        self.refuse_name(function, it)
+        parameter = args.args[0].arg
+        self.refuse_name(function, parameter)
         lane: Where = "all" if name == "sum" else "own"  # a lane sums elements of others
         inner = Scope("phase", Region(), dict(scope.names), helper=True, single=self.words.single and of_agents)
         if of_agents:
-            inner.names[it] = Value(c_name(it), "agent", handle=Handle(lane, group))
+            inner.names[parameter] = Value(c_name(parameter), "agent", handle=Handle(lane, group))
         else:
-            inner.names[it] = Value(c_name(it), "i32", counts=lane == "own", natural=True)
+            inner.names[parameter] = Value(c_name(parameter), "i32", counts=lane == "own", natural=True)
         body = self.of("f32" if name == "sum" else "bool", function.body, inner)
-        return f"[&](auto {c_name(it)}) {{ return {body.text}; }}"
+        return f"[&](auto {c_name(parameter)}) {{ return {body.text}; }}"
 
     def _reduced(self, name: str, before: list[Access]) -> None:
         """Join the accesses of a reduction to those before. w.sum() waits for all lanes before it reads and after."""

@@ -137,14 +137,14 @@ class Part:
     """Neighbouring elements of an array, such as those of an agent.
 
     Args:
-        whole: the array.
+        array: the array.
         first: number of the first element.
         count: elements.
         name: what messages call it.
     """
 
-    def __init__(self, whole: Checked, first: int, count: int, name: str) -> None:
-        self.whole, self.first, self.count, self.name = whole, first, count, name
+    def __init__(self, array: Checked, first: int, count: int, name: str) -> None:
+        self.array, self.first, self.count, self.name = array, first, count, name
 
     def _place(self, k: Any) -> int:
         if not 0 <= k < self.count:
@@ -152,44 +152,44 @@ class Part:
         return self.first + int(k)
 
     def __getitem__(self, k: Any) -> Any:
-        return self.whole.read(self._place(k))
+        return self.array.read(self._place(k))
 
     def __setitem__(self, k: Any, value: Any) -> None:
-        self.whole.write(self._place(k), value)
+        self.array.write(self._place(k), value)
 
     def __repr__(self) -> str:
-        return repr(self.whole.values[self.first : self.first + self.count])
+        return repr(self.array.values[self.first : self.first + self.count])
 
 
 class ByAxes:
     """Elements of an array of the state by one index for each axis, each of which is checked.
 
     Args:
-        whole: the array.
+        array: the array.
         shape: lengths of the axes.
         names: lengths of the axes as the spec gives them, numbers and names of sizes.
     """
 
-    def __init__(self, whole: Checked, shape: tuple[int, ...], names: tuple[int | str, ...]) -> None:
-        self.whole, self.shape, self.names = whole, shape, names
+    def __init__(self, array: Checked, shape: tuple[int, ...], names: tuple[int | str, ...]) -> None:
+        self.array, self.shape, self.names = array, shape, names
 
     def _place(self, indices: Any) -> int:
         place = 0
         for axis, (k, length) in enumerate(zip(indices if isinstance(indices, tuple) else (indices,), self.shape, strict=True)):
             if not 0 <= k < length:
                 name = f" ({self.names[axis]})" if isinstance(self.names[axis], str) else ""
-                raise IndexError(f"index {k} of axis {axis}{name} of {self.whole.name}, which has the elements 0 to {length - 1}")
+                raise IndexError(f"index {k} of axis {axis}{name} of {self.array.name}, which has the elements 0 to {length - 1}")
             place = place * length + int(k)
         return place
 
     def __getitem__(self, indices: Any) -> Any:
-        return self.whole.read(self._place(indices))
+        return self.array.read(self._place(indices))
 
     def __setitem__(self, indices: Any, value: Any) -> None:
-        self.whole.write(self._place(indices), value)
+        self.array.write(self._place(indices), value)
 
     def __repr__(self) -> str:
-        return repr(self.whole.values.reshape(self.shape))
+        return repr(self.array.values.reshape(self.shape))
 
 
 def _lane(lane: Lane) -> str:

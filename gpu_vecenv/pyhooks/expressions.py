@@ -212,9 +212,9 @@ class Expressions:
         return members[node.attr]
 
     def _all_members(self, group: str) -> str:
-        numbers = ["index", *(["in_role"] if self.words.numbered(group) else [])]
+        indices = ["index", *(["in_role"] if self.words.numbered(group) else [])]
         acts = ["action"] if self.words.acts(group) else []
-        return _listed([*self.words.members(group), *numbers, "reward", *acts, *self.words.rows(group)])
+        return _listed([*self.words.members(group), *indices, "reward", *acts, *self.words.rows(group)])
 
     def _element(self, node: ast.Subscript, scope: Scope, writes: bool) -> Value:
         base = self.value(node.value, scope)
@@ -383,7 +383,7 @@ class Expressions:
         name, text, words = node.attr, f"{base.text}.{node.attr}", self.words
         if base.member == "role" and name in words.roles:
             return Value(text, "range", handle=Handle("all", name), static=True)
-        if base.member == "params" and name in words.numbers:
+        if base.member == "params" and name in words.params:
             return self._param(node, text)
         if base.member == "sizes" and name in words.sizes or base.member == "scratch" and name in words.rooms:
             return Value(text, "i32", static=True, natural=True)
@@ -402,13 +402,13 @@ class Expressions:
             self.touch(False, memory, scope, node)
             return self.read(node, replace(memory, group="of the state"), text)
         known: dict[str, Any] = {
-            "role": words.roles, "params": words.numbers, "options": words.options, "tables": words.tables, "sizes": words.sizes,
+            "role": words.roles, "params": words.params, "options": words.options, "tables": words.tables, "sizes": words.sizes,
             "scratch": [*words.scratch, *words.rooms], "state": words.state, "at": words.axes, "record": words.metrics,
         }  # fmt: skip
         self.fail(node, f"the spec has no {name!r} in w.{base.member}; it has {_listed(known[base.member])}")
 
     def _param(self, node: ast.Attribute, text: str) -> Value:
-        dtype, static = self.words.numbers[node.attr]
+        dtype, static = self.words.params[node.attr]
         low = {param.name: param.low for param in self.words.spec.params}.get(node.attr, -1.0)
         value = self.read(node, Memory("", dtype), text, static=static)
         return replace(value, natural=value.type == "i32" and low >= 0)

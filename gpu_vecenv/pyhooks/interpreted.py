@@ -150,7 +150,7 @@ class InterpretedAgents(Agents):
 
     def __init__(self, world: InterpretedWorld, group: str, first: int, count: int) -> None:
         self._world, self._group, self._first, self._count = world, group, first, count
-        self._made: dict[int, InterpretedAgent] = {}
+        self._agents: dict[int, InterpretedAgent] = {}
 
     def count(self) -> np.int32:
         """Return the number of agents."""
@@ -159,9 +159,9 @@ class InterpretedAgents(Agents):
     def __getitem__(self, k: Any) -> InterpretedAgent:
         if not 0 <= k < self._count:
             raise IndexError(f"index {k} of {self!r}")
-        if int(k) not in self._made:
-            self._made[int(k)] = self._world.agent(self._group, self._first + int(k), int(k))
-        return self._made[int(k)]
+        if int(k) not in self._agents:
+            self._agents[int(k)] = self._world.agent(self._group, self._first + int(k), int(k))
+        return self._agents[int(k)]
 
     def __iter__(self) -> Iterator[InterpretedAgent]:
         for k in self._world.lanes(self._count, alone=self._world.words.single, first_agent=self._first):
@@ -202,7 +202,7 @@ class InterpretedWorld(World):
         self.t = np.int32(Checked(trace, "w.t", int(place.args["t"]) + 4 * place.world, "int32", 1).values[0])
         self.state = Names("w.state", {name: self._named(name) for name in words.state})
         self.at = Names("w.at", {field.name: self._by_axes(field) for field in layout.spec.state if field.name in words.axes})
-        self.params = Names("w.params", {name: self._param(name) for name in words.numbers})
+        self.params = Names("w.params", {name: self._param(name) for name in words.params})
         self.tables = Names("w.tables", {name: self._table(name) for name in words.tables})
         self.options = Names("w.options", self._options())
         rooms = {f"{name}_room": np.int32(len(array.values)) for name, array in self.scratch_arrays.items()}
@@ -246,7 +246,7 @@ class InterpretedWorld(World):
         return arrays
 
     def _param(self, name: str) -> Any:
-        dtype, static = self.words.numbers[name]
+        dtype, static = self.words.params[name]
         value = self.place.args[name]
         if not static and self.place.args[f"{name}_by_world"]:
             address = int(self.place.args[f"{name}_by_world"]) + self.place.world * np.dtype(dtype).itemsize
@@ -279,8 +279,8 @@ class InterpretedWorld(World):
             field = next(field for field in self.layout.spec.state if field.name == name)
             k = number if field.extents[0] == "num_agents" else in_role
             length = math.prod(self.layout.state_shape(field, 1)[2:])
-            whole = self.arrays[name]
-            places[name] = Part(whole, k * length, length, f"{name} of {shown}") if memory.array else (whole, k)
+            array = self.arrays[name]
+            places[name] = Part(array, k * length, length, f"{name} of {shown}") if memory.array else (array, k)
         places["reward"] = self._reward(number), 0
         if self.words.acts(group):
             places |= self._spaces(group, number, in_role, shown)
@@ -370,7 +370,7 @@ class InterpretedWorld(World):
 
     def count(self, elements: Any, test: Callable[[Any], Any]) -> np.int32:
         """Count elements for which a test holds."""
-        return np.int32(sum(bool(test(it)) for it in elements))
+        return np.int32(sum(bool(test(element)) for element in elements))
 
     def any(self, elements: Any, test: Callable[[Any], Any]) -> bool:
         """Return whether a test holds for any element."""

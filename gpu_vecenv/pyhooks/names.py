@@ -44,7 +44,7 @@ def dividing(helper: Callable[..., Any]) -> Callable[..., Any]:
     return helper
 
 
-def _called(name: str, *arguments: Any) -> np.float32:
+def _call_compiled(name: str, *arguments: Any) -> np.float32:
     """Return the result of a compiled function.
 
     Raises:
@@ -57,62 +57,62 @@ def _called(name: str, *arguments: Any) -> np.float32:
 
 def sqrt(x: Any) -> np.float32:
     """Square root of an f32, correctly rounded; NaN below 0."""
-    return _called("sqrt", x)
+    return _call_compiled("sqrt", x)
 
 
 def floor(x: Any) -> np.float32:
     """Largest whole f32 up to x. ``i32(floor(x))`` rounds down; ``i32(x)`` rounds towards 0."""
-    return _called("floor", x)
+    return _call_compiled("floor", x)
 
 
 def mod(x: Any, y: Any) -> np.float32:
     """Floor modulo of f32s for y > 0, such as an angle in one turn. For i32 there is ``%``."""
-    return _called("mod", x, y)
+    return _call_compiled("mod", x, y)
 
 
 def clamp(x: Any, low: Any, high: Any) -> np.float32:
     """x, not below ``low`` and not above ``high``, all f32."""
-    return _called("clamp", x, low, high)
+    return _call_compiled("clamp", x, low, high)
 
 
 def exp(x: Any) -> np.float32:
     """E to the power x, within 1 ulp."""
-    return _called("exp", x)
+    return _call_compiled("exp", x)
 
 
 def log(x: Any) -> np.float32:
     """Natural logarithm, within 1 ulp; minus infinity at 0, NaN below."""
-    return _called("log", x)
+    return _call_compiled("log", x)
 
 
 def log2(x: Any) -> np.float32:
     """Logarithm to base 2, within 1.5 ulps; exact for powers of 2."""
-    return _called("log2", x)
+    return _call_compiled("log2", x)
 
 
 def pow(x: Any, y: Any) -> np.float32:
     """X to the power y, within 0.501 ulps; special arguments as C's ``pow()``."""
-    return _called("pow", x, y)
+    return _call_compiled("pow", x, y)
 
 
 def softplus(x: Any) -> np.float32:
     """ln(1 + e^x), within 2 ulps."""
-    return _called("softplus", x)
+    return _call_compiled("softplus", x)
 
 
 def tanh(x: Any) -> np.float32:
     """Hyperbolic tangent, within 1.5 ulps."""
-    return _called("tanh", x)
+    return _call_compiled("tanh", x)
 
 
 def sin(x: Any) -> np.float32:
     """Sine of x radians; the absolute error is below 8e-8 for x up to 8192. ``sincos`` gives both for the price of one."""
-    return _called("sin", x)
+    return _call_compiled("sin", x)
 
 
 def cos(x: Any) -> np.float32:
     """Cosine of x radians, as exact as ``sin``."""
-    return _called("cos", x)
+    return _call_compiled("cos", x)
 
 
 def sincos(x: Any) -> tuple[np.float32, np.float32]:

@@ -142,16 +142,16 @@ class Statements(Calls):
     def _for(self, node: ast.For, scope: Scope, lines: list[str]) -> Names:
         """Translate a loop of one lane: over a range of numbers, or over all agents of a range."""
         self.check_loop(node)
-        called = ast.unparse(node.iter.func) if isinstance(node.iter, ast.Call) else ""
-        if called in ("w.each", "w.pairs"):
+        callee = ast.unparse(node.iter.func) if isinstance(node.iter, ast.Call) else ""
+        if callee in ("w.each", "w.pairs"):
             self.fail(node, f"{self.quoted(node.iter)} is a phase, and phases are not nested; here, write "
-                            f"{'range(n)' if called == 'w.each' else 'two loops'}")  # fmt: skip
+                            f"{'range(n)' if callee == 'w.each' else 'two loops'}")  # fmt: skip
         if not isinstance(node.target, ast.Name):
             self.fail(node, "this loop has one variable")
         name = node.target.id
         self.loop_name(node, name, scope)
         inner = scope.block(loops=(*scope.loops, "loop"))
-        if called == "range":
+        if callee == "range":
             head = self._range_head(node, name, scope, inner)
         else:
             if scope.kind == "uniform" and not scope.helper:

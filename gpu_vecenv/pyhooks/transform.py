@@ -161,15 +161,15 @@ def magnitude(x: Any) -> Any:
     return np.abs(x) if isinstance(x, np.floating) else _fitting(abs(int(x)), f"abs({x})")
 
 
-def numbers(*limits: np.int32) -> Any:
+def range_i32(*limits: np.int32) -> Any:
     """Return the numbers of ``range()`` as i32.
 
     Raises:
         OverflowError: the last step passes the range of an i32.
     """
-    whole = range(*(int(limit) for limit in limits))
-    _fitting(whole.stop + (whole.step if abs(whole.step) > 1 else 0), f"range{limits}")
-    return map(np.int32, whole)
+    steps = range(*(int(limit) for limit in limits))
+    _fitting(steps.stop + (steps.step if abs(steps.step) > 1 else 0), f"range{limits}")
+    return map(np.int32, steps)
 
 
 def _fitting(number: int, what: str) -> np.int32:
@@ -196,7 +196,7 @@ def load_hooks(
     namespace: dict[str, Any] = {
         "__name__": file.path.stem, "__file__": str(file.path),
         "_i32": np.int32, "_f32": np.float32, "_quotient": quotient, "_rest": rest, "_negative": negative,
-        "abs": magnitude, "range": numbers, **of_the_world, **file.constants,
+        "abs": magnitude, "range": range_i32, **of_the_world, **file.constants,
         **{name: getattr(names, of_package) for name, of_package in file.imported.items()},
     }  # fmt: skip
     exec(compile(ast.fix_missing_locations(tree), str(file.path), "exec"), namespace)

@@ -67,9 +67,9 @@ class Translator(Statements):
 
     def _check_calls(self) -> None:
         """Refuse a helper that no hook calls. It has no arguments of known types, so nothing would check it."""
-        called = {*HOOKS, *(name for name, *_ in self.helpers)}
+        called_names = {*HOOKS, *(name for name, *_ in self.helpers)}
         for name, node in self.file.functions.items():
-            if name not in called:
+            if name not in called_names:
                 self.file.where = name
                 self.fail(node, f"no hook calls {name}(), so it cannot be checked; call it, or remove it from the file")
 

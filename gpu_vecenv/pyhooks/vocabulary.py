@@ -44,7 +44,7 @@ class Vocabulary:
     """Names of a spec.
 
     Attributes:
-        numbers: parameters and constants: dtype, and whether all worlds have the same value.
+        params: parameters and constants: dtype, and whether all worlds have the same value.
         state: numbers and arrays of the state.
         axes: lengths of the axes of arrays of the state, as numbers and names of sizes.
         sizes: names of sizes.
@@ -59,8 +59,8 @@ class Vocabulary:
 
     def __init__(self, spec: EnvSpec) -> None:
         self.spec = spec
-        self.numbers = {p.name: (str(p.dtype), not p.per_world) for p in spec.kernel_params}
-        self.numbers |= {constant.name: (constant.dtype, not constant.by_world) for constant in spec.constants}
+        self.params = {p.name: (str(p.dtype), not p.per_world) for p in spec.kernel_params}
+        self.params |= {constant.name: (constant.dtype, not constant.by_world) for constant in spec.constants}
         self.state: dict[str, Memory] = {}
         for field in spec.state:
             for name in field.names or (field.name,):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gpu_vecenv.errors import ParameterError, SpecError
-from gpu_vecenv.spec.computed import MAX_NUMBERS, array_shape, bounds_of, result_of, real_array, whole_in
+from gpu_vecenv.spec.computed import MAX_NUMBERS, array_shape, bounds_of, real_array, result_of, whole_in
 from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.spec.fields import Constant, Field, Scratch, Table
 from gpu_vecenv.spec.params import Params

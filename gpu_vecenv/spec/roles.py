@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space
 
 from gpu_vecenv.errors import SpecError
-from gpu_vecenv.spec.computed import Effects, action_space, result_of, effect_groups, masked_entries, observation_box
+from gpu_vecenv.spec.computed import Effects, action_space, effect_groups, masked_entries, observation_box, result_of
 from gpu_vecenv.spec.params import Params
 from gpu_vecenv.spec.validation import checked_keywords, lists_as_tuples
 

@@ -153,8 +153,8 @@ def _action(spec: EnvSpec, group: Role) -> list[str]:
     """Action of an agent. Numbers of choices are macros on CUDA (``-DGV_choices_0=5``)."""
     p, by_role = group.prefix, spec.has_role_arrays
     place = "GvAction" if by_role else "gv_i64"
-    index_text = "gv_given_index(place, entry)" if by_role else "gv_given_index(in.a, place, entry, gv_num_entries(in.a))"
-    value_text = "gv_given_value(place, entry)" if by_role else "((const float*)in.a.action)[place * gv_num_entries(in.a) + entry]"
+    index = "gv_given_index(place, entry)" if by_role else "gv_given_index(in.a, place, entry, gv_num_entries(in.a))"
+    value = "gv_given_value(place, entry)" if by_role else "((const float*)in.a.action)[place * gv_num_entries(in.a) + entry]"
     choices = [
         line
         for entry in range(CONSTANT_CHOICES)
@@ -168,8 +168,8 @@ def _action(spec: EnvSpec, group: Role) -> list[str]:
         *choices,
         f"        return in.a.{p}action_choices[entry];",
         "    }",
-        f"    GV_METHOD gv_i32 given_index(gv_i32 entry = 0) const {{ return {index_text}; }}  // unchecked",
-        f"    GV_METHOD float given_value(gv_i32 entry = 0) const {{ return {value_text}; }}",
+        f"    GV_METHOD gv_i32 given_index(gv_i32 entry = 0) const {{ return {index}; }}  // unchecked",
+        f"    GV_METHOD float given_value(gv_i32 entry = 0) const {{ return {value}; }}",
         "    GV_METHOD gv_i32 checked_index(gv_i32 given, gv_i32 entry = 0) const { return in.index(given, choices(entry)); }",
         "    GV_METHOD float checked_value(float given) const { return in.value(given); }",
         "    GV_METHOD gv_i32 index(gv_i32 entry = 0) const { return checked_index(given_index(entry), entry); }",

@@ -27,15 +27,15 @@ def joined_axes(text: str, layout: Layout) -> Iterator[Problem]:
     for function in functions_of(text).values():
         aliases = ALIAS.findall(text, function.start, function.end)
         states = "|".join(["w\\.state", *aliases])
-        for found in re.compile(rf"(?<![\w.])(?:{states})\.(\w+)\s*\[").finditer(text, function.start, function.end):
-            field = fields.get(found[1])
-            if field is None or not _is_joined(text[found.end() : block_end(text, found.end() - 1) - 1]):
+        for access in re.compile(rf"(?<![\w.])(?:{states})\.(\w+)\s*\[").finditer(text, function.start, function.end):
+            field = fields.get(access[1])
+            if field is None or not _is_joined(text[access.end() : block_end(text, access.end() - 1) - 1]):
                 continue
             by_axes = f"w.at.{field.name}{'[i, j]' if spec.kernel.suffix == '.py' else '(i, j)'}"
             axes = f"which has the axes ({', '.join(map(str, field.extents))})"
             declared = axes if len(field.extents) > 1 else "and declare the axes in the spec"
             said = f"the index of `w.state.{field.name}` joins those of several axes, so no check sees a wrong one"
-            yield found.start(), f"{said}; write `{by_axes}`, {declared}"
+            yield access.start(), f"{said}; write `{by_axes}`, {declared}"
 
 
 def _is_joined(index: str) -> bool:
@@ -51,7 +51,7 @@ def _terms(index: str, sign: str = "+") -> list[tuple[str, str]]:
     index = index.strip()
     while index.startswith("(") and block_end(index, 0) == len(index):
         index = index[1:-1].strip()
-    places = [found.start() for found in re.finditer(r"(?<=[\w)\] ])[+-]", _outside_brackets(index))]
+    places = [match.start() for match in re.finditer(r"(?<=[\w)\] ])[+-]", _outside_brackets(index))]
     if not places:
         return [(sign, index)]
     starts, ends = [0, *(place + 1 for place in places)], [*places, len(index)]

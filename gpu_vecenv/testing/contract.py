@@ -79,9 +79,9 @@ def check_reset(subject: Subject) -> str:
     env.close()
     for part in ("state.", "obs"):
         one, two = ({name: state[name] for name in state if name.startswith(part)} for state in states)
-        found = first_difference(layout, one, two)
-        if found is not None:
-            raise CheckError(f"after the reset, {found}, by what the memory held before; env_reset does not write it, "
+        difference = first_difference(layout, one, two)
+        if difference is not None:
+            raise CheckError(f"after the reset, {difference}, by what the memory held before; env_reset does not write it, "
                              "or reads the previous episode.")  # fmt: skip
     return f"fields: {len(layout.spec.state)}"
 
@@ -105,8 +105,8 @@ def check_autoreset(subject: Subject) -> str:
     if not ends:
         raise NotRunError(f"no episode ended in {subject.num_steps} steps; give parameters with which episodes are shorter")
     for mode in ("same_step", "next_step"):
-        found, _ = _episodes(subject, mode)
-        for world, (one, two) in enumerate(zip(expected, found, strict=True)):
+        episodes, _ = _episodes(subject, mode)
+        for world, (one, two) in enumerate(zip(expected, episodes, strict=True)):
             for step, (left, right) in enumerate(zip(one, two, strict=False)):  # a mode may have taken fewer steps
                 as_one = [{name: array[None] for name, array in each.items()} for each in (left, right)]
                 difference = first_difference(layout, as_one[0], as_one[1])

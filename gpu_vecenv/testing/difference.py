@@ -45,14 +45,13 @@ def first_difference(layout: Layout, left: Arrays, right: Arrays, tolerance: flo
 def differs(one: np.ndarray, two: np.ndarray, tolerance: float) -> np.ndarray:
     """Return where two arrays differ by more than a tolerance. NaN equals NaN."""
     with np.errstate(invalid="ignore"):
-        unequal = one != two
+        unequal: np.ndarray = one != two
         if tolerance and "f" in (one.dtype.kind, two.dtype.kind):
             wide = one.astype(np.float64), two.astype(np.float64)
             unequal &= ~(np.abs(wide[0] - wide[1]) <= tolerance * np.maximum(1.0, np.abs(wide[0])))
     if "f" == one.dtype.kind == two.dtype.kind:
         unequal &= ~(np.isnan(one) & np.isnan(two))
-    found: np.ndarray = unequal
-    return found
+    return unequal
 
 
 def number(value: Any) -> str:
@@ -105,6 +104,6 @@ def require_equal(layout: Layout, left: Sequence[Arrays], right: Sequence[Arrays
         tolerance: see ``first_difference()``.
     """
     for step, (one, two) in enumerate(zip(left, right, strict=True)):
-        found = first_difference(layout, one, two, tolerance)
-        if found is not None:
-            raise CheckError(f"{f'step {step}' if step else 'after the reset'}, {found}; {built}.")
+        difference = first_difference(layout, one, two, tolerance)
+        if difference is not None:
+            raise CheckError(f"{f'step {step}' if step else 'after the reset'}, {difference}; {built}.")

@@ -58,11 +58,11 @@ def chosen_registers(layout: Layout, module: int, arch: int) -> tuple[int | None
         arch: such as 90 for sm_90.
     """
     blocks = module_blocks(layout, module)
-    made: dict[int | None, dict[str, Used]] = {}
+    by_limit: dict[int | None, dict[str, Used]] = {}
 
     def report(limit: int | None) -> Report:
-        made[limit] = kernel_reports(layout.spec, arch, module, limit, **layout.params)
-        first = made[limit][MODULES[module][0]]
+        by_limit[limit] = kernel_reports(layout.spec, arch, module, limit, **layout.params)
+        first = by_limit[limit][MODULES[module][0]]
         return Report(first.registers, first.local)
 
     limit = None
@@ -70,7 +70,7 @@ def chosen_registers(layout: Layout, module: int, arch: int) -> tuple[int | None
         limit = choose_limit(report, blocks.lanes * blocks.teams)
     else:
         report(None)
-    return limit, made[limit], len(made)
+    return limit, by_limit[limit], len(by_limit)
 
 
 def check_registers(subject: Subject, arch: int = 90) -> str:

@@ -18,12 +18,12 @@ class Function(NamedTuple):
 def functions_of(text: str) -> dict[str, Function]:
     """Return the functions of a text by name."""
     heads = re.finditer(r"\bGV_(?:FN|INLINE|METHOD)\b[^;{}]*?(\w+)\s*\(([^;{}]*)\)\s*(?:const\s*)?(?=\{)", text)
-    found = {}
+    functions = {}
     for head in heads:
         names = [re.search(r"(\w+)\s*(?:\[\w*\])?\s*$", part.partition("=")[0]) for part in head[2].split(",")]
         parameters = tuple(name[1] for name in names if name)
-        found[head[1]] = Function(head[1], parameters, head.end(), block_end(text, head.end()))
-    return found
+        functions[head[1]] = Function(head[1], parameters, head.end(), block_end(text, head.end()))
+    return functions
 
 
 def block_end(text: str, start: int) -> int:
@@ -74,10 +74,10 @@ def statement_end(text: str, start: int) -> int:
 
 def place_of(text: str, position: int) -> tuple[str, int]:
     """Return file and line of a position, by the last ``#line`` before it; the file is empty without one."""
-    found = list(re.finditer(r'^#line (\d+) "(.*)"$', text[:position], re.MULTILINE))
-    if not found:
+    directives = list(re.finditer(r'^#line (\d+) "(.*)"$', text[:position], re.MULTILINE))
+    if not directives:
         return "", text.count("\n", 0, position) + 1
-    return found[-1][2], int(found[-1][1]) + text.count("\n", found[-1].end(), position) - 1
+    return directives[-1][2], int(directives[-1][1]) + text.count("\n", directives[-1].end(), position) - 1
 
 
 def without_comments(text: str) -> str:

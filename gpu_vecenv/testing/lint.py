@@ -130,29 +130,29 @@ def lint(text: str) -> Violations:
     return _by_line(text, _all_violations(text, Ranges()))
 
 
-def _by_line(text: str, found: Violations) -> Violations:
-    return [(place_of(text, position)[1], message) for position, message in found]
+def _by_line(text: str, violations: Violations) -> Violations:
+    return [(place_of(text, position)[1], message) for position, message in violations]
 
 
 def _all_violations(text: str, ranges: Ranges) -> Violations:
     """Return all violations as (position, message)."""
-    found, commented, text = _doubles(text), text, without_comments(text)
-    found += _banned(BANNED, text)
+    violations, commented, text = _doubles(text), text, without_comments(text)
+    violations += _banned(BANNED, text)
     plain = without_lambdas(text)
     barrier_call = re.compile(rf"\b(?:{'|'.join(_functions_with_barriers(plain))})\s*\(")
-    found += _returns_before_barriers(plain, barrier_call) + _barriers_of_some_lanes(plain, barrier_call)
-    return sorted({*found, *kept_locals(text), *_unmarked(commented, text, conflicts(text, ranges))})
+    violations += _returns_before_barriers(plain, barrier_call) + _barriers_of_some_lanes(plain, barrier_call)
+    return sorted({*violations, *kept_locals(text), *_unmarked(commented, text, conflicts(text, ranges))})
 
 
-def _unmarked(commented: str, text: str, found: Iterable[tuple[int, str]]) -> Violations:
+def _unmarked(commented: str, text: str, all_conflicts: Iterable[tuple[int, str]]) -> Violations:
     """Return conflicts but for the scatters that a mark allows, and the marks that allow none.
 
     Args:
         commented: the text with its comments.
         text: the text without comments.
-        found: conflicts in it.
+        all_conflicts: conflicts in it.
     """
-    remaining = list(found)
+    remaining = list(all_conflicts)
     for mark in re.finditer(SCATTER_MARK, commented):
         start = commented.rfind("\n", 0, mark.start()) + 1
         end = mark.start() if text[start : mark.start()].strip() else statement_end(text, mark.end())
@@ -172,9 +172,9 @@ def _doubles(text: str) -> Violations:
 def check_lint(subject: Subject) -> str:
     """Look for violations of the rules for kernels in the text of the hooks."""
     layout = subject.layout()
-    found = lint_env(layout)
-    if found:
-        raise CheckError("\n".join(found))
+    violations = lint_env(layout)
+    if violations:
+        raise CheckError("\n".join(violations))
     return layout.spec.kernel.name
 
 
@@ -204,8 +204,8 @@ def _barriers_of_some_lanes(text: str, barrier_call: re.Pattern[str]) -> list[tu
     violations = []
     for match in re.finditer(SOME_LANES, text):
         end = block_end(text, match.end()) if text[match.end()] == "{" else text.find(";", match.end())
-        found = match[0].strip()
-        head = found if "w." in found else found.partition("(")[0].strip()
+        opening = match[0].strip()
+        head = opening if "w." in opening else opening.partition("(")[0].strip()
         violations += [
             (barrier.start(), f"a barrier under {head} is not executed equally often by all lanes")
             for barrier in barrier_call.finditer(text, match.end(), end)

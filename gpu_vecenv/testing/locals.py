@@ -22,7 +22,7 @@ def kept_locals(text: str) -> Iterator[tuple[int, str]]:
     for function in functions_of(text).values():
         phases = list(_phases(text, function))
         for name, declared in _locals(text, function, phases) if phases else ():
-            yield from _kept(text, name, declared, function.end, phases)
+            yield from _read_behind(text, name, declared, function.end, phases)
 
 
 def _phases(text: str, function: Function) -> Iterator[tuple[int, int]]:
@@ -42,14 +42,14 @@ def _phases(text: str, function: Function) -> Iterator[tuple[int, int]]:
 
 def _locals(text: str, function: Function, phases: list[tuple[int, int]]) -> Iterator[tuple[str, int]]:
     """Yield name and position of each local outside the phases that is no constant."""
-    for found in DECLARED.finditer(text, function.start, function.end):
-        if not any(start <= found.start(1) < end for start, end in phases):
-            names = re.sub(r"\([^()]*\)|=[^,]*", "", found[1])
+    for declaration in DECLARED.finditer(text, function.start, function.end):
+        if not any(start <= declaration.start(1) < end for start, end in phases):
+            names = re.sub(r"\([^()]*\)|=[^,]*", "", declaration[1])
             for name in re.findall(r"\w+", names):
-                yield name, found.end()
+                yield name, declaration.end()
 
 
-def _kept(text: str, name: str, declared: int, end: int, phases: list[tuple[int, int]]) -> Iterator[tuple[int, str]]:
+def _read_behind(text: str, name: str, declared: int, end: int, phases: list[tuple[int, int]]) -> Iterator[tuple[int, str]]:
     """Yield the first read behind a phase that assigns a local."""
     used = re.compile(rf"(?<![\w.]){name}\b")
     assigned = re.compile(rf"(?<![\w.]){name}\s*(?:(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--)|(?:\+\+|--)\s*{name}\b")

@@ -83,8 +83,8 @@ def kernel_reports(spec: EnvSpec, arch: int, module: int = 0, limit: int | None 
 
 def version() -> str:
     """Version of NVRTC; another one may use other registers."""
-    _, *numbers = bindings().nvrtcVersion()
-    return ".".join(map(str, numbers))
+    _, *parts = bindings().nvrtcVersion()
+    return ".".join(map(str, parts))
 
 
 def _compiled(source: str, *options: str) -> tuple[Any, str]:

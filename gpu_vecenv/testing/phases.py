@@ -60,11 +60,11 @@ class Ranges:
         self._counts = layout.role_counts if layout else {}
         self.several = layout is None or layout.num_agents > 1 or layout.requested_lanes > 1
 
-    def lanes(self, given: str) -> str:
+    def lanes(self, kind: str) -> str:
         """Return the lanes of a range's elements: ``agents``, ``each``, ``pairs`` or ``role.NAME``."""
-        role = given.removeprefix("role.")
-        if given in ("agents", "each") or role == next(iter(self._counts), None):
-            return "once" if given != "each" and sum(self._counts.values()) == 1 or self._counts.get(role) == 1 else "own"
+        role = kind.removeprefix("role.")
+        if kind in ("agents", "each") or role == next(iter(self._counts), None):
+            return "once" if kind != "each" and sum(self._counts.values()) == 1 or self._counts.get(role) == 1 else "own"
         return "once" if self._counts.get(role) == 1 else f"own {role}"
 
 
@@ -161,8 +161,8 @@ class Hook:
         if kind == "each":
             inner = replace(inner, own_numbers=scope.own_numbers | {names[0]})
         elif kind == "pairs":
-            numbers = {*names, *(f"{name}.{number}" for name in names for number in NUMBERS)}
-            inner = replace(inner, other_agents=scope.other_agents | set(names), own_numbers=scope.own_numbers | numbers)
+            pair_numbers = {*names, *(f"{name}.{number}" for name in names for number in NUMBERS)}
+            inner = replace(inner, other_agents=scope.other_agents | set(names), own_numbers=scope.own_numbers | pair_numbers)
         else:
             inner = _with_agent(inner, names[0], kind)
         self._block(close, end, inner)
@@ -187,34 +187,34 @@ class Hook:
 
     def _of_lambda(self, start: int, end: int, scope: Scope) -> Scope:
         """Return the scope of the function that a sum or a count calls for each element."""
-        given = re.compile(r"\s*w\.(agents|role\.\w+|each)\b").match(self.text, start, end)
+        elements = re.compile(r"\s*w\.(agents|role\.\w+|each)\b").match(self.text, start, end)
         name = re.compile(r"\[[&=\w, ]*\]\s*\(\s*(?:const\s+)?\w+\s*&?\s*(\w+)\s*\)").search(self.text, start, end)
-        if given is None or name is None:
+        if elements is None or name is None:
             return scope
         self.phases += 1
-        inner = replace(scope, lanes=self.ranges.lanes(given[1]), phase=self.phases)
-        if given[1] == "each":
+        inner = replace(scope, lanes=self.ranges.lanes(elements[1]), phase=self.phases)
+        if elements[1] == "each":
             return replace(inner, own_numbers=scope.own_numbers | {name[1]})
-        return _with_agent(inner, name[1], given[1])
+        return _with_agent(inner, name[1], elements[1])
 
     def _declared(self, start: int, end: int, scope: Scope) -> Scope:
         """Return the scope with the names that a statement declares for agents, numbers, the state and its parts."""
         said = self.text[start:end]
-        if found := re.match(r"\s*(?:const\s+)?auto\s*&?\s+(\w+)\s*=\s*w\.(agents|role\.\w+)(?:\[|\.of_lane\()", said):
-            roles = (*scope.roles, (found[1], _role(found[2])))
-            others = scope.other_agents | {found[1]}
-            return replace(scope, other_agents=others, own_agents=scope.own_agents - {found[1]}, roles=roles)
+        if match := re.match(r"\s*(?:const\s+)?auto\s*&?\s+(\w+)\s*=\s*w\.(agents|role\.\w+)(?:\[|\.of_lane\()", said):
+            roles = (*scope.roles, (match[1], _role(match[2])))
+            other_agents = scope.other_agents | {match[1]}
+            return replace(scope, other_agents=other_agents, own_agents=scope.own_agents - {match[1]}, roles=roles)
         if scope.phase and re.match(r"\s*\(?\s*(?:const\s+)?(?:int|gv_i32|auto)\s", said):
             for name, value in re.findall(r"\b(\w+)\s*=(?!=)\s*([^,;]+)", said):
                 if re.fullmatch(_own_number(scope), value.strip()):
                     scope = replace(scope, own_numbers=scope.own_numbers | {name})
                 elif _lanes_of(value, scope) != "other":
                     scope = replace(scope, own_offsets=scope.own_offsets | {name})
-        if found := re.match(r"\s*(?:const\s+)?auto\s*&\s*(\w+)\s*=\s*w\.(state|scratch)\s*;", said):
-            name = "states" if found[2] == "state" else "scratches"
-            return replace(scope, **{name: getattr(scope, name) | {found[1]}})
-        if found := re.match(r"\s*(?:float|int|gv_\w+|auto)\s*&\s*(\w+)\s*=\s*w\.state\.(\w+)\s*;", said):
-            return replace(scope, scalars=(*scope.scalars, (found[1], found[2])))
+        if match := re.match(r"\s*(?:const\s+)?auto\s*&\s*(\w+)\s*=\s*w\.(state|scratch)\s*;", said):
+            name = "states" if match[2] == "state" else "scratches"
+            return replace(scope, **{name: getattr(scope, name) | {match[1]}})
+        if match := re.match(r"\s*(?:float|int|gv_\w+|auto)\s*&\s*(\w+)\s*=\s*w\.state\.(\w+)\s*;", said):
+            return replace(scope, scalars=(*scope.scalars, (match[1], match[2])))
         return scope
 
     def _accesses(self, start: int, end: int, scope: Scope) -> None:
@@ -242,28 +242,28 @@ def _lambdas(text: str, start: int, end: int) -> list[tuple[int, int]]:
 
 def _of_call(function: Function, arguments: list[str], scope: Scope) -> Scope:
     """Return the meaning of the parameters of a function in a call."""
-    agents, others, numbers, roles = set[str](), set[str](), set[str](), dict(scope.roles)
+    own_agents, other_agents, own_numbers, roles = set[str](), set[str](), set[str](), dict(scope.roles)
     bound = []
-    for name, given in zip(function.parameters, arguments, strict=False):
-        taken = re.match(r"w\.(agents|role\.\w+)\[", given)
-        if given in scope.own_agents:
-            agents.add(name)
-        elif given in scope.other_agents or taken:
-            others.add(name)
-        elif given in scope.own_numbers or given in {f"{own}.{number}" for own in scope.own_agents for number in NUMBERS}:
-            numbers.add(name)
-        bound.append((name, _role(taken[1]) if taken else roles.get(given, "")))
-    names = frozenset(agents), frozenset(others), tuple(bound), frozenset(numbers)
+    for name, argument in zip(function.parameters, arguments, strict=False):
+        taken = re.match(r"w\.(agents|role\.\w+)\[", argument)
+        if argument in scope.own_agents:
+            own_agents.add(name)
+        elif argument in scope.other_agents or taken:
+            other_agents.add(name)
+        elif argument in scope.own_numbers | {f"{agent}.{number}" for agent in scope.own_agents for number in NUMBERS}:
+            own_numbers.add(name)
+        bound.append((name, _role(taken[1]) if taken else roles.get(argument, "")))
+    names = frozenset(own_agents), frozenset(other_agents), tuple(bound), frozenset(own_numbers)
     return Scope(scope.lanes, scope.phase, *names, depth=scope.depth + 1)
 
 
-def _role(given: str) -> str:
-    return given.removeprefix("role.") if given.startswith("role.") else ""
+def _role(kind: str) -> str:
+    return kind.removeprefix("role.") if kind.startswith("role.") else ""
 
 
-def _with_agent(scope: Scope, name: str, given: str) -> Scope:
+def _with_agent(scope: Scope, name: str, kind: str) -> Scope:
     """Return the scope in which a name is the agent of the lane, out of a range."""
-    roles = (*scope.roles, (name, _role(given)))
+    roles = (*scope.roles, (name, _role(kind)))
     return replace(scope, own_agents=scope.own_agents | {name}, other_agents=scope.other_agents - {name}, roles=roles)
 
 
@@ -282,33 +282,33 @@ def _arguments(text: str, opening: int) -> list[str]:
 def _memory(text: str, start: int, end: int, scope: Scope) -> Iterator[tuple[str, str, str, int, int]]:
     """Yield memory, lanes, role, and the ends of the expression for each access to the state or scratch."""
     roles = dict(scope.roles)
-    for found in re.compile(r"(?<![\w.])(\w+)\.(\w+)\b(?!\s*\()").finditer(text, start, end):
-        owned, other = found[1] in scope.own_agents, found[1] in scope.other_agents
-        if (owned or other) and found[2] not in NOT_MEMORY:
-            last = _index_end(text, found.end())
-            yield found[2], scope.lanes if owned else _other(scope), roles.get(found[1], ""), found.start(), last
-    for found in re.compile(r"(?<![\w.])w\.(agents|role\.\w+)\[").finditer(text, start, end):
-        close = block_end(text, found.end() - 1)
+    for match in re.compile(r"(?<![\w.])(\w+)\.(\w+)\b(?!\s*\()").finditer(text, start, end):
+        owned, other = match[1] in scope.own_agents, match[1] in scope.other_agents
+        if (owned or other) and match[2] not in NOT_MEMORY:
+            last = _index_end(text, match.end())
+            yield match[2], scope.lanes if owned else _other(scope), roles.get(match[1], ""), match.start(), last
+    for match in re.compile(r"(?<![\w.])w\.(agents|role\.\w+)\[").finditer(text, start, end):
+        close = block_end(text, match.end() - 1)
         member = re.compile(r"\.(\w+)\b(?!\s*\()").match(text, close, end)
         if member and member[1] not in NOT_MEMORY:
-            lanes = _lanes_of(text[found.end() : close - 1].strip(), scope)
-            yield member[1], lanes, _role(found[1]), found.start(), _index_end(text, member.end())
+            lanes = _lanes_of(text[match.end() : close - 1].strip(), scope)
+            yield member[1], lanes, _role(match[1]), match.start(), _index_end(text, member.end())
     for names, prefix in ((scope.states, ""), (scope.scratches, "scratch.")):
         named = "|".join(map(re.escape, sorted(names)))
-        for found in re.compile(rf"(?<![\w.])(?:{named})\.(\w+)\b(?!\s*\()").finditer(text, start, end):
-            last = _index_end(text, found.end())
-            index = text[found.end() : last].strip()[1:-1].strip()
-            if last > found.end():
-                yield prefix + found[1], _lanes_of(index, scope), "", found.start(), last
+        for match in re.compile(rf"(?<![\w.])(?:{named})\.(\w+)\b(?!\s*\()").finditer(text, start, end):
+            last = _index_end(text, match.end())
+            index = text[match.end() : last].strip()[1:-1].strip()
+            if last > match.end():
+                yield prefix + match[1], _lanes_of(index, scope), "", match.start(), last
             elif not prefix:
-                yield f"number {found[1]}", _of_world(scope), "", found.start(), last
-    for found in re.compile(r"(?<![\w.])w\.at\.(\w+)\s*\(").finditer(text, start, end):
-        last = paren_end(text, found.end() - 1)
-        yield found[1], _lanes_by_axes(text[found.end() : last - 1].strip(), scope), "", found.start(), last
+                yield f"number {match[1]}", _of_world(scope), "", match.start(), last
+    for match in re.compile(r"(?<![\w.])w\.at\.(\w+)\s*\(").finditer(text, start, end):
+        last = paren_end(text, match.end() - 1)
+        yield match[1], _lanes_by_axes(text[match.end() : last - 1].strip(), scope), "", match.start(), last
     for name, memory in scope.scalars:
-        for found in re.compile(rf"(?<![\w.]){name}\b(?!\s*[.(])").finditer(text, start, end):
-            if not re.search(r"&\s*$", text[start : found.start()]):
-                yield f"number {memory}", _of_world(scope), "", found.start(), found.end()
+        for match in re.compile(rf"(?<![\w.]){name}\b(?!\s*[.(])").finditer(text, start, end):
+            if not re.search(r"&\s*$", text[start : match.start()]):
+                yield f"number {memory}", _of_world(scope), "", match.start(), match.end()
 
 
 def _index_end(text: str, position: int) -> int:
@@ -327,9 +327,9 @@ def _of_world(scope: Scope) -> str:
 
 def _own_number(scope: Scope) -> str:
     """Return the pattern of the numbers of the lane's element."""
-    numbers = [re.escape(name) for name in scope.own_numbers]
-    numbers += [rf"{re.escape(name)}\.(?:index|in_role)" for name in scope.own_agents]
-    return rf"(?<![\w.])(?:{'|'.join(numbers)})(?![\w.])" if numbers else r"(?!)"
+    patterns = [re.escape(name) for name in scope.own_numbers]
+    patterns += [rf"{re.escape(name)}\.(?:index|in_role)" for name in scope.own_agents]
+    return rf"(?<![\w.])(?:{'|'.join(patterns)})(?![\w.])" if patterns else r"(?!)"
 
 
 def _lanes_of(index: str, scope: Scope) -> str:
@@ -348,8 +348,8 @@ def _lanes_of(index: str, scope: Scope) -> str:
 def _lanes_by_axes(indices: str, scope: Scope) -> str:
     """Return the lanes that access an element by an index for each axis; ``k / n, k % n`` is the element of the number k."""
     token = _own_number(scope)
-    whole = re.fullmatch(rf"{token}\s*/\s*(\S+)\s*,\s*{token}\s*%\s*\1", indices)
-    return scope.lanes if whole else _lanes_of(indices, scope)
+    same_number = re.fullmatch(rf"{token}\s*/\s*(\S+)\s*,\s*{token}\s*%\s*\1", indices)
+    return scope.lanes if same_number else _lanes_of(indices, scope)
 
 
 def _direction(text: str, first: int, last: int) -> tuple[bool, bool]:

@@ -25,8 +25,8 @@ def check_python_hooks(subject: Subject) -> str:
         raise NotRunError(f"the hooks are written in C++, {layout.spec.kernel.name}")
     few = replace(subject, num_worlds=WORLDS, num_steps=min(STEPS, subject.num_steps))
     try:
-        found = run(few, device="python")
+        interpreted = run(few, device="python")
     except HookFault as error:
         raise CheckError(str(error)) from error
-    require_equal(layout, run(few, one_thread), found, "run by Python, not compiled")
+    require_equal(layout, run(few, one_thread), interpreted, "run by Python, not compiled")
     return f"{few.num_steps} steps of {WORLDS} worlds"

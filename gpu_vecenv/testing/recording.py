@@ -35,7 +35,7 @@ class Recorder:
         self._sizes = {**self._sizes_of(env), **self._step_sizes}
         self._actions = {f"{group.prefix}action": "f4" if group.continuous else "i4" for group in env.layout.groups}
         self._arrays: list[bytes] = []
-        self._numbers: dict[tuple[int, int], int] = {}  # by address and size: freed memory may hold another array later
+        self._array_numbers: dict[tuple[int, int], int] = {}  # by address and size: freed memory may hold another array later
         self._launches: list[bytes] = []
         self._dtype = env.layout.dtype
         self._generator = np.random.default_rng(0)
@@ -74,9 +74,9 @@ class Recorder:
         if member in (*self._actions, "reset_mask"):  # its content differs in each launch, and no kernel writes it
             return self._keep(member, address)
         key = address, self._sizes[member]
-        if key not in self._numbers:
-            self._numbers[key] = self._keep(member, address)
-        return self._numbers[key]
+        if key not in self._array_numbers:
+            self._array_numbers[key] = self._keep(member, address)
+        return self._array_numbers[key]
 
     def _keep(self, member: str, address: int) -> int:
         content = ctypes.string_at(address, self._sizes[member])
@@ -110,8 +110,8 @@ class Recorder:
         sizes |= {name: values.nbytes for name, values in layout.tables.items()}
         sizes |= {name: env.num_worlds * _bytes(shape, dtype) for name, (shape, dtype, _) in layout.workspaces.items()}
         sizes |= {previous_member(name): _bytes(results.shapes[name], dtype_of(name)) for name in results.carried}
-        numbers = (*env.env_spec.params, *env.env_spec.constants)
-        sizes |= {f"{number.name}_by_world": 4 * env.num_worlds for number in numbers}
+        scalars = (*env.env_spec.params, *env.env_spec.constants)
+        sizes |= {f"{scalar.name}_by_world": 4 * env.num_worlds for scalar in scalars}
         for group in layout.groups:
             of_entries = {"action_choices": 4, "action_bounds": 8, "mask_starts": 4}
             sizes |= {f"{group.prefix}{name}": size * group.num_entries for name, size in of_entries.items()}
@@ -145,23 +145,23 @@ def record(path: Path, env: str | EnvSpec, num_steps: int, **options: Any) -> En
         num_steps: random steps.
         options: keywords of ``GpuVectorEnv``, and parameters of the env.
     """
-    made: Any = Subject(env).make(**{"num_worlds": None, **options})
-    made.worlds.backend = recorder = Recorder(made)
+    vector_env: Any = Subject(env).make(**{"num_worlds": None, **options})
+    vector_env.worlds.backend = recorder = Recorder(vector_env)
     generator = np.random.default_rng(1)
 
     def actions() -> Any:
-        return random_actions(made.single_action_space, made.num_envs, generator, beyond=False)
+        return random_actions(vector_env.single_action_space, vector_env.num_envs, generator, beyond=False)
 
-    kept: list[Any] = [made.reset(seed=3)]  # kept alive, so that no two results have the same address
-    kept += [made.step(actions()) for _ in range(num_steps)]
-    given = stacked([actions() for _ in range(5)])
-    kept += [made.rollout(num_steps=5), made.rollout(given)]
-    half = np.arange(made.num_worlds) < max(1, made.num_worlds // 2)
-    if made.view == "agents":
-        half = np.concatenate([np.repeat(half, count) for count in made.role_counts.values()])
-    kept += [made.reset(options={"reset_mask": half}), made.observe()]
+    results: list[Any] = [vector_env.reset(seed=3)]  # kept alive, so that no two results have the same address
+    results += [vector_env.step(actions()) for _ in range(num_steps)]
+    action_table = stacked([actions() for _ in range(5)])
+    results += [vector_env.rollout(num_steps=5), vector_env.rollout(action_table)]
+    half = np.arange(vector_env.num_worlds) < max(1, vector_env.num_worlds // 2)
+    if vector_env.view == "agents":
+        half = np.concatenate([np.repeat(half, count) for count in vector_env.role_counts.values()])
+    results += [vector_env.reset(options={"reset_mask": half}), vector_env.observe()]
     recorder.save(path)
-    spec: EnvSpec = made.env_spec
+    spec: EnvSpec = vector_env.env_spec
     return spec
 
 

@@ -120,8 +120,8 @@ def check_reference(subject: Subject, reference: Callable[[Params], Reference] |
             expected = flat(seen, "obs") | _pays(env, rewards)
             expected |= {"terminated": np.array(bool(terminated)), "truncated": np.array(bool(truncated))}
             state = {f"state.{name}": np.asarray(value) for name, value in one.get_state().items()}
-            found = _of_world(arrays | {f"state.{name}": array for name, array in after.items()}, world)
-            _compare(layout, step + 1, world, found, expected | state, tolerance)
+            kernel = _of_world(arrays | {f"state.{name}": array for name, array in after.items()}, world)
+            _compare(layout, step + 1, world, kernel, expected | state, tolerance)
         ended = arrays["terminated"] | arrays["truncated"]
         if ended.any():
             env.reset(options={"reset_mask": ended})
@@ -145,7 +145,7 @@ def _compare(layout: Layout, step: int, world: int, kernel: Arrays, reference: A
     unknown = sorted(expected.keys() - kernel.keys())
     if unknown:
         raise CheckError(f"the reference returns {unknown[0]}, which the env does not have: it has {', '.join(kernel)}.")
-    found = first_difference(layout, {name: kernel[name][None] for name in expected}, expected, tolerance)
-    if found is not None:
+    difference = first_difference(layout, {name: kernel[name][None] for name in expected}, expected, tolerance)
+    if difference is not None:
         when = f"step {step}" if step else "after the reset"
-        raise CheckError(f"{when}, {found.replace('world 0', f'world {world}', 1)}; the second is the reference's.")
+        raise CheckError(f"{when}, {difference.replace('world 0', f'world {world}', 1)}; the second is the reference's.")

@@ -49,10 +49,10 @@ def arrays_of(out: tuple[Any, ...]) -> Arrays:
     for name in OF_ENDS:
         if name in info:
             info[name] = tree_map(lambda array: _where(ended, array), info[name])
-    found = flat(obs, "obs") | {"reward": reward, "terminated": terminated, "truncated": truncated}
+    arrays = flat(obs, "obs") | {"reward": reward, "terminated": terminated, "truncated": truncated}
     for name, value in info.items():
-        found |= flat(value, name)
-    return {name: np.array(array) for name, array in found.items()}
+        arrays |= flat(value, name)
+    return {name: np.array(array) for name, array in arrays.items()}
 
 
 def _where(ended: Any, array: np.ndarray) -> np.ndarray:

@@ -50,8 +50,8 @@ def check_rollouts(subject: Subject) -> str:
     """Compare rollouts of ten steps a launch with single steps."""
     subject = subject.with_short_episodes()
     expected = run(subject, one_thread)
-    found = run(subject, one_thread, at_once=10)
-    require_equal(subject.layout(), expected, found, "in a rollout, not by single steps")
+    actual = run(subject, one_thread, at_once=10)
+    require_equal(subject.layout(), expected, actual, "in a rollout, not by single steps")
     return f"{subject.num_steps} steps"
 
 
@@ -61,8 +61,8 @@ def check_threads(subject: Subject) -> str:
     worlds = -(-2 * MIN_AGENTS_PER_THREAD // layout.num_agents)
     options = {"num_worlds": worlds, "num_steps": min(20, subject.num_steps)}
     expected = run(subject, one_thread, **options)
-    found = run(subject, lambda layout: CpuBackend(layout, threads=2), **options)
-    require_equal(layout, expected, found, "stepped by two threads")
+    actual = run(subject, lambda layout: CpuBackend(layout, threads=2), **options)
+    require_equal(layout, expected, actual, "stepped by two threads")
     return f"{worlds:,} worlds"
 
 
@@ -72,13 +72,14 @@ def check_worlds(subject: Subject) -> str:
     runs = []
     for start, count in ((0, first + few + 1), (first, few)):
         env = subject.make(num_worlds=count, first_world=start)
-        whole = subject.make(num_worlds=first + few + 1)
-        actions = action_table(whole, num_steps, subject.seed + 1)
-        whole.close()
-        given = actions if not start else tree_map(lambda array: array[:, first : first + few], actions)
+        large_env = subject.make(num_worlds=first + few + 1)
+        actions = action_table(large_env, num_steps, subject.seed + 1)
+        large_env.close()
+        if start:
+            actions = tree_map(lambda array: array[:, first : first + few], actions)
         obs, _ = env.reset(seed=subject.seed)
         results = [arrays_of((obs, *(np.zeros(count, bool),) * 3, {}))]
-        results += [arrays_of(out) for out in steps_of(env, given)]
+        results += [arrays_of(out) for out in steps_of(env, actions)]
         env.close()
         runs.append(results if start else [_worlds(arrays, first, few) for arrays in results])
     require_equal(subject.layout(), runs[0], runs[1], f"worlds {first} and {first + 1} in an env of their own")

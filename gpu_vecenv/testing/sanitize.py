@@ -33,9 +33,9 @@ def frame_of_kernel(lines: list[str], files: set[str]) -> str | None:
     for line in lines:
         if not line.strip():
             return None
-        found = FRAME.match(line)
-        if found and Path(found[2]).name in files:
-            return f"{found[2]}:{found[3]} in {found[1].partition('(')[0].split()[-1]}()"
+        frame = FRAME.match(line)
+        if frame and Path(frame[2]).name in files:
+            return f"{frame[2]}:{frame[3]} in {frame[1].partition('(')[0].split()[-1]}()"
     return None
 
 

@@ -59,8 +59,8 @@ class Subject:
             ParameterError: the id makes no ``GpuVectorEnv``.
             GpuVecenvError: the env cannot be made.
         """
-        given = {"num_worlds": self.num_worlds, "device": "cpu", "array": "numpy", **self.params, **options}
-        env = GpuVectorEnv(self.env, **given) if isinstance(self.env, EnvSpec) else _made(self.env, given)
+        keywords = {"num_worlds": self.num_worlds, "device": "cpu", "array": "numpy", **self.params, **options}
+        env = GpuVectorEnv(self.env, **keywords) if isinstance(self.env, EnvSpec) else _make_by_id(self.env, keywords)
         if backend is not None:
             env.worlds.backend = backend(env.layout)
         return env
@@ -91,7 +91,7 @@ class Subject:
         return replace(self, num_steps=min(self.num_steps, 40))
 
 
-def _made(env_id: str, options: Mapping[str, Any]) -> GpuVectorEnv[np.ndarray]:
+def _make_by_id(env_id: str, options: Mapping[str, Any]) -> GpuVectorEnv[np.ndarray]:
     """Make the env of an id."""
     name = _imported(env_id)
     try:
