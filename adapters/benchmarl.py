@@ -222,18 +222,18 @@ class TaskEnv(TorchRLEnv):
         return below
 
     def _tensordict(self, obs: Any, info: Mapping[str, Any], reward: Tensor | None = None) -> TensorDict:
-        data = super()._tensordict(obs, info, reward)
+        tensordict = super()._tensordict(obs, info, reward)
         for role in self._leads:
-            left = ~data[role, "mask"].unsqueeze(-1)
+            left = ~tensordict[role, "mask"].unsqueeze(-1)
             for name in ("done", "terminated"):
-                data[role, name] = data[name].unsqueeze(-2) | left
+                tensordict[role, name] = tensordict[name].unsqueeze(-2) | left
             if self._masked and role in self._choices:
-                data[role, "action_mask"] = self._mask_of_indices(role, data.get((role, "action_mask"), None))
+                tensordict[role, "action_mask"] = self._mask_of_indices(role, tensordict.get((role, "action_mask"), None))
             elif role in self._numbered and self._groups[role].masked:
-                self._allowed[role] = data.pop((role, "action_mask"))
+                self._allowed[role] = tensordict.pop((role, "action_mask"))
         if self._has_state:
-            data["state"] = torch.cat([data[role, "observation"].flatten(1) for role in self._leads], dim=-1)
-        return data
+            tensordict["state"] = torch.cat([tensordict[role, "observation"].flatten(1) for role in self._leads], dim=-1)
+        return tensordict
 
     def _mask_of_indices(self, role: str, mask: Tensor | None) -> Tensor:
         """Return masks of indices, [W, A, choices], for masks of entries side by side or None for no masks."""

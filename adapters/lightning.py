@@ -125,8 +125,8 @@ class LightningRun(lightning.LightningModule):
         self.iterations_per_step, self._networks = iterations_per_step, networks
         self._run: Trainer | None = None
         self._evaluation: PeriodicEvaluation | None = None
-        numbers = ("iterations_per_epoch", "evaluation_episodes", "iterations_per_step")
-        self.save_hyperparameters({"config": self.config.to_options(), **{name: getattr(self, name) for name in numbers}})
+        counts = ("iterations_per_epoch", "evaluation_episodes", "iterations_per_step")
+        self.save_hyperparameters({"config": self.config.to_options(), **{name: getattr(self, name) for name in counts}})
 
     @property
     def run(self) -> Trainer:

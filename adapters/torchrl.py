@@ -240,7 +240,7 @@ class TorchRLEnv(Copied, EnvBase):
         by_role: dict[str, dict[str, Tensor]] = {role: {} for role in self._groups}
         for name, value in outputs.items():
             for role, part in self._split(value).items():
-                by_role[role][name] = self._whole(role, name, part)
+                by_role[role][name] = self._joined(role, name, part)
         if not self._leads:
             content.update(by_role[""])
         for role, lead in self._leads.items():
@@ -254,15 +254,15 @@ class TorchRLEnv(Copied, EnvBase):
         counts = list(self.vector_env.role_counts.values())
         return dict(zip(self._leads, value.split(counts, dim=1), strict=True)) if self._leads else {"": value}
 
-    def _whole(self, role: str, name: str, value: Any) -> Tensor:
+    def _joined(self, role: str, name: str, value: Any) -> Tensor:
         """Return observations with their shared part, masks with all choices, and other values unchanged."""
         group = self._groups[role]
-        whole: Tensor = value
+        joined: Tensor = value
         if name == "observation" and group.shared is not None:
-            whole = whole_obs(value)
+            joined = whole_obs(value)
         elif name == "action_mask":
-            whole = full_mask(group, value)
-        return whole
+            joined = full_mask(group, value)
+        return joined
 
 
 def _action_spec(space: Space, categorical: bool, device: torch.device) -> TensorSpec:

@@ -115,8 +115,8 @@ class Maps:
         (nx, ny, _), depth = self.size, self.high - self.low
         if second is None:
             # A pixel of the profile is about 0.01 eV, a band of colours is wider, and a page loads these numbers.
-            return numbers(self._above, 2), [numbers(self._above.min(axis), 2) for axis in (2, 1)]
-        table, cells, place = numbers(self._above), nx * ny * depth, self.number_of(second)
+            return energies_by_place(self._above, 2), [energies_by_place(self._above.min(axis), 2) for axis in (2, 1)]
+        table, cells, place = energies_by_place(self._above), nx * ny * depth, self.number_of(second)
         here = scene.now(cells, lambda number: table(number * cells + place))
         return here.__getitem__, (
             lambda i: smallest(depth, lambda z: here[i * depth + z]),
@@ -173,7 +173,7 @@ class Walk(NamedTuple):
         highest = scene.highest(1, lambda _: most(0, choose(inside, height, 0)))
         before, recorded = scene.before(1, lambda _: highest[0]), field("episode_barrier")
         rises = highest[0] > before[0]
-        held = [scene.held(3, at.__getitem__, lambda _: rises) for at in here]
+        at_highest = [scene.held(3, at.__getitem__, lambda _: rises) for at in here]
         return cls(
             cells=cells,
             inside=inside,
@@ -183,7 +183,7 @@ class Walk(NamedTuple):
             deepest=-scene.highest(1, lambda _: most(0, choose(inside, -height, 0)))[0],
             barrier=once(scene, choose(recorded.is_(recorded), most(0, recorded), highest[0])),  # NaN without one
             highest_step=scene.held(1, lambda _: field("t"), lambda _: rises)[0],
-            highest_cells=[(at[0], at[1], at[2]) for at in held],
+            highest_cells=[(at[0], at[1], at[2]) for at in at_highest],
         )
 
 
@@ -193,7 +193,7 @@ def cell_of(scene: Scene, name: str, size: Sequence[int]) -> Remembered:
     return scene.now(3, lambda axis: least(field(name, axis), last[axis]))
 
 
-def numbers(energies: np.ndarray, digits: int = 4) -> ByNumber:
+def energies_by_place(energies: np.ndarray, digits: int = 4) -> ByNumber:
     """Return energies by their place, rounded to some digits behind the point."""
     return Table(energies.reshape(-1).round(digits).tolist()).__getitem__
 

@@ -182,7 +182,7 @@ class ParticleWorld:
         """Return True if agents i and j touch each other."""
         return distance(self.pos[i], self.pos[j]) < self.agents[i].radius + self.agents[j].radius
 
-    def numbers(self, role: str) -> list[int]:
+    def indices_of(self, role: str) -> list[int]:
         """Return the numbers of the agents of a role."""
         return [i for i, agent in enumerate(self.agents) if agent.role == role]
 
@@ -199,7 +199,7 @@ class ParticleWorld:
 
     def seen_from(self, i: int, places: np.ndarray, parameter: str = "") -> np.ndarray:
         """Return places as seen from agent i, (slots, 2), zeros in slots without one."""
-        numbers = self.seen(i, places, parameter)
+        seen = self.seen(i, places, parameter)
         slots = np.zeros(((self.params[parameter] if parameter else 0) or len(places), 2))
-        slots[: len(numbers)] = places[numbers] - self.pos[i]
+        slots[: len(seen)] = places[seen] - self.pos[i]
         return slots

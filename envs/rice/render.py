@@ -216,8 +216,8 @@ def chart(region: int) -> tuple[float, float, float, float]:
 
 def two_digits(value: Number) -> tuple[tuple[Written, Number], ...]:
     """A value as text, with two digits from 1 on and two decimals below, and the condition of each text."""
-    whole, part = value >= 10, value < 1
-    return (Written(value, ".0f"), whole), (Written(value, ".1f"), ~whole & ~part), (Written(value, ".2f"), part)
+    from_ten, below_one = value >= 10, value < 1
+    return (Written(value, ".0f"), from_ten), (Written(value, ".1f"), ~from_ten & ~below_one), (Written(value, ".2f"), below_one)
 
 
 def write_two_digits(scene: Scene, at: At, value: Number, size: float, colour: Ink, when: Number) -> None:

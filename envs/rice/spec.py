@@ -29,10 +29,10 @@ FORMS = ("parts", "whole")
 
 
 @cache
-def data() -> dict[str, Any]:
+def calibration() -> dict[str, Any]:
     """Return the authors' numbers: ``world``, ``regional_shared``, ``env``, and ``regional`` with a float64 array (27,) each."""
-    calibration = json.loads((FOLDER / "data" / "rice_params.json").read_text())
-    return {**calibration, "regional": {name: np.asarray(values) for name, values in calibration["regional"].items()}}
+    content = json.loads((FOLDER / "data" / "rice_params.json").read_text())
+    return {**content, "regional": {name: np.asarray(values) for name, values in content["regional"].items()}}
 
 
 def choices(params: Params) -> int:
@@ -115,28 +115,28 @@ def rates(params: Params) -> np.ndarray:
 
 def starts(params: Params) -> np.ndarray:
     """Capital, labour, technology and intensity of each region at the start."""
-    return np.stack([data()["regional"][f"x{name}_0"] for name in ("K", "L", "A", "sigma")])
+    return np.stack([calibration()["regional"][f"x{name}_0"] for name in ("K", "L", "A", "sigma")])
 
 
 def start_climate(params: Params) -> np.ndarray:
     """Temperatures of air and ocean, carbon in atmosphere, upper and lower ocean at the start."""
-    world, alike = data()["world"], data()["regional_shared"]
+    world, alike = calibration()["world"], calibration()["regional_shared"]
     return np.array([alike["xT_AT_0"], alike["xT_LO_0"], world["xM_AT_0"], world["xM_UP_0"], world["xM_LO_0"]])
 
 
 def warming(params: Params) -> np.ndarray:
     """Temperatures of air and ocean after a period, by those before and the forcing, (2, 3)."""
-    return np.column_stack([data()["world"]["xPhi_T"], np.ravel(data()["world"]["xB_T"])])
+    return np.column_stack([calibration()["world"]["xPhi_T"], np.ravel(calibration()["world"]["xB_T"])])
 
 
 def mixing(params: Params) -> np.ndarray:
     """Carbon in atmosphere, upper and lower ocean after a period, by that before and the emissions, (3, 4)."""
-    return np.column_stack([data()["world"]["xPhi_M"], np.ravel(data()["world"]["xB_M"])])
+    return np.column_stack([calibration()["world"]["xPhi_M"], np.ravel(calibration()["world"]["xB_M"])])
 
 
 def exogenous(params: Params) -> np.ndarray:
     """By period: forcing, land emissions of a region, discount. Row 0 is the start, without forcing and land emissions."""
-    world, alike = data()["world"], data()["regional_shared"]
+    world, alike = calibration()["world"], calibration()["regional_shared"]
     n = np.arange(PERIODS + 1.0)
     f0, f1 = world["xf_0"], world["xf_1"]
     forcing = (n > 0) * (f0 + np.minimum(f1 - f0, (f1 - f0) / world["xt_f"] * (n - 1)))
@@ -146,7 +146,7 @@ def exogenous(params: Params) -> np.ndarray:
 
 def trends(params: Params) -> np.ndarray:
     """By period: cost of full mitigation over the carbon intensity, and the factor of the intensity."""
-    world, alike = data()["world"], data()["regional_shared"]
+    world, alike = calibration()["world"], calibration()["regional_shared"]
     n = np.arange(PERIODS + 1.0)
     cost = alike["xp_b"] / (1000 * alike["xtheta_2"]) * (1 - alike["xdelta_pb"]) ** (n - 1)
     intensity = np.exp(-alike["xg_sigma"] * (1 - alike["xdelta_sigma"]) ** (5 * (n - 1)) * world["xDelta"])
@@ -155,21 +155,21 @@ def trends(params: Params) -> np.ndarray:
 
 def kept_capital(params: Params) -> float:
     """Share of capital that is left after a period."""
-    return float((1 - data()["regional_shared"]["xdelta_K"]) ** data()["world"]["xDelta"])
+    return float((1 - calibration()["regional_shared"]["xdelta_K"]) ** calibration()["world"]["xDelta"])
 
 
 def growth(params: Params) -> np.ndarray:
     """Factor of technology by period and region."""
     n = np.arange(PERIODS + 1)[:, None]
-    of = data()["regional"]
-    years = data()["world"]["xDelta"]
-    factors: np.ndarray = np.exp(data()["env"]["growth_eta"]) + of["xg_A"] * np.exp(-of["xdelta_A"] * years * (n - 1))
+    of = calibration()["regional"]
+    years = calibration()["world"]["xDelta"]
+    factors: np.ndarray = np.exp(calibration()["env"]["growth_eta"]) + of["xg_A"] * np.exp(-of["xdelta_A"] * years * (n - 1))
     return factors
 
 
 def people(params: Params) -> np.ndarray:
     """Logarithm of 1 + the limit of labour, and the exponent of its growth, by region."""
-    return np.stack([np.log1p(data()["regional"]["xL_a"]), data()["regional"]["xl_g"]])
+    return np.stack([np.log1p(calibration()["regional"]["xL_a"]), calibration()["regional"]["xl_g"]])
 
 
 def by_region(name: str, doc: str, unit: str = "-") -> Field:
@@ -184,7 +184,7 @@ def levels(name: str, shape: tuple[Any, ...], doc: str) -> Field:
 
 def regional(name: str, key: str, doc: str, unit: str = "-") -> Constant:
     """A double that is the same for all regions."""
-    return Constant(name, lambda p: data()["regional_shared"][key], doc, unit, "float64")
+    return Constant(name, lambda p: calibration()["regional_shared"][key], doc, unit, "float64")
 
 
 MONEY, FLOW = "10^12 USD", "10^12 USD/year"
@@ -230,8 +230,10 @@ SPEC = EnvSpec(
     sizes=("negotiation_on",),
     scratch=(Scratch("memory", "float32", scratch, "numbers of a period, then those of an observation", align=4),),
     constants=(
-        Constant("foreign_weight", lambda p: data()["env"]["armington_for_pref_total"] / (N - 1), "weight of a partner's goods"),
-        Constant("interest", lambda p: 1 + data()["env"]["balance_interest_rate"], "factor of the balance in a period"),
+        Constant(
+            "foreign_weight", lambda p: calibration()["env"]["armington_for_pref_total"] / (N - 1), "weight of a partner's goods"
+        ),
+        Constant("interest", lambda p: 1 + calibration()["env"]["balance_interest_rate"], "factor of the balance in a period"),
         Constant("most_warming", lambda p: MOST_WARMING, "temperature rise at climate index 0", "K"),
         Constant("per_warming", lambda p: 1 / (LEAST_WARMING - MOST_WARMING), "climate index by temperature rise", "1/K"),
         Constant("least_output", lambda p: LEAST_OUTPUT / PERIODS, "gross output of a period at economic index 0", FLOW),
@@ -241,8 +243,10 @@ SPEC = EnvSpec(
         regional("damage_1", "xa_1", "damages by the temperature rise", "1/K"),
         regional("damage_2", "xa_2", "damages by the squared temperature rise", "1/K^2"),
         Constant("kept_capital", kept_capital, "share of capital that is left after a period", dtype="float64"),
-        Constant("doubled_carbon", lambda p: data()["world"]["xF_2x"], "forcing of doubled carbon", "W/m^2", "float64"),
-        Constant("carbon_1750", lambda p: data()["world"]["xM_AT_1750"], "carbon in the atmosphere of 1750", "Gt", "float64"),
+        Constant("doubled_carbon", lambda p: calibration()["world"]["xF_2x"], "forcing of doubled carbon", "W/m^2", "float64"),
+        Constant(
+            "carbon_1750", lambda p: calibration()["world"]["xM_AT_1750"], "carbon in the atmosphere of 1750", "Gt", "float64"
+        ),
     ),
     tables=(
         Table("start", starts, "[4, 27] capital, labour, technology, intensity at the start"),
@@ -254,7 +258,11 @@ SPEC = EnvSpec(
         Table("growth", growth, "[21, 27] factor of technology", dtype="float64"),
         Table("people", people, "[2, 27] logarithm of the limit of labour, exponent of its growth", dtype="float64"),
         Table("rate", rates, "[levels + 1] rate of each level"),
-        Table("abatement", lambda p: rates(p) ** data()["regional_shared"]["xtheta_2"], "[levels + 1] rate to the power theta 2"),
+        Table(
+            "abatement",
+            lambda p: rates(p) ** calibration()["regional_shared"]["xtheta_2"],
+            "[levels + 1] rate to the power theta 2",
+        ),
     ),
     check=check,
     metrics=(

@@ -38,13 +38,13 @@ class SimpleTagReference(ParticleWorld):
 
     def _touches(self) -> dict[int, int]:
         """Return the number of adversaries that touch each good agent."""
-        return {i: sum(self.touch(i, j) for j in self.numbers("adversary")) for i in self.numbers("agent")}
+        return {i: sum(self.touch(i, j) for j in self.indices_of("adversary")) for i in self.indices_of("agent")}
 
     def rewards(self) -> list[float]:
         """10 for touches to all adversaries, minus 10 and the price of the place to good agents."""
         touches = self._touches()
-        prey = [-10.0 * touches[i] - price(self.pos[i]) for i in self.numbers("agent")]
-        return [10.0 * sum(touches.values())] * len(self.numbers("adversary")) + prey
+        prey = [-10.0 * touches[i] - price(self.pos[i]) for i in self.indices_of("agent")]
+        return [10.0 * sum(touches.values())] * len(self.indices_of("adversary")) + prey
 
     def is_over(self) -> bool:
         """Return True if every good agent is touched."""

@@ -51,7 +51,7 @@ class SimpleWorldCommReference(ParticleWorld):
 
     def rewards(self) -> list[float]:
         """Touches and distances for adversaries; touches, food and the price of the place for good agents."""
-        prey = self.numbers("agent")
+        prey = self.indices_of("agent")
         hunters = [i for i in self.peers(-1) if i not in prey]
         touches = {i: sum(self.touch(i, j) for j in hunters) for i in prey}
         rewards = [5 * sum(touches.values()) - 0.1 * min(distance(self.pos[i], self.pos[j]) for j in prey) for i in hunters]

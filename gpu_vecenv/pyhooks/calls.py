@@ -21,8 +21,8 @@ DOUBLES = ("float", "int", "bool", "np", "numpy", "math", "torch")
 class Calls(Expressions):
     """Calls in expressions."""
 
-    def called(self, node: ast.Call) -> str:
-        """Return what a call calls, as text; what an import renames has the name of this package."""
+    def callee(self, node: ast.Call) -> str:
+        """Return the name of the function that a call calls; one that an import renames has the name of this package."""
         if isinstance(node.func, ast.Name):
             return self.file.imported.get(node.func.id, node.func.id)
         return ast.unparse(node.func)
@@ -59,7 +59,7 @@ class Calls(Expressions):
         self.fail(node, f"{self.quoted(node)}: {what} has no function {method!r}")
 
     def _plain_call(self, node: ast.Call, scope: Scope, writing: bool) -> Value:
-        written, name = node.func.id, self.called(node)  # type: ignore[attr-defined]
+        written, name = node.func.id, self.callee(node)  # type: ignore[attr-defined]
         if written in scope.names:
             self.fail(node, f"{written!r} is a local, no function")
         if written in self.file.functions:

@@ -113,7 +113,7 @@ class Vocabulary:
         present = {"obs": True, "mask": bool(role.masked), "effects": bool(role.effects)}
         return {
             name: Memory(f"row {name}{suffix}", "float32" if name == "obs" else "bool", array=True, group=owner)
-            for name, held in present.items() if held
+            for name, exists in present.items() if exists
         }  # fmt: skip
 
     def acts(self, group: str) -> bool:

@@ -311,7 +311,7 @@ def column_of(shape: Json, now: Now, count: int, canvas: Canvas) -> dict[str, li
 
 def written(now: Now, count: int, number: Json, form: str | Sequence[str]) -> list[str]:
     """Return numbers as text in a format of Python, or the words with these indices."""
-    numbers = now.values(number, count)
+    values = now.values(number, count)
     if not isinstance(form, str):
-        return [form[int(number)] for number in numbers]
-    return [format(number if "f" in form else round(number), form) for number in numbers]
+        return [form[int(value)] for value in values]
+    return [format(value if "f" in form else round(value), form) for value in values]

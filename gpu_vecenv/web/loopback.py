@@ -151,6 +151,6 @@ class _Guard:
 def _from_here(scope: Scope) -> bool:
     """True if a request has one name of this machine, and comes from no page or from one of this server."""
     values = [[value.decode("latin-1") for name, value in scope["headers"] if name == each] for each in (b"host", b"origin")]
-    (host, *others), origins = values[0] or [""], values[1]
+    (host, *repeated), origins = values[0] or [""], values[1]
     name, _, port = host.rpartition(":")
-    return not others and name in HOSTS and port.isdecimal() and all(origin == f"http://{host}" for origin in origins)
+    return not repeated and name in HOSTS and port.isdecimal() and all(origin == f"http://{host}" for origin in origins)

@@ -133,10 +133,10 @@ class NodeWorlds:
     def _read(self, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
         assert self._process.stdout is not None
         size = math.prod(shape) * np.dtype(dtype).itemsize
-        data = self._process.stdout.read(size)
-        if len(data) < size:
+        received = self._process.stdout.read(size)
+        if len(received) < size:
             raise self._ended()
-        return np.frombuffer(data, dtype).reshape(shape).copy()
+        return np.frombuffer(received, dtype).reshape(shape).copy()
 
     def _read_outputs(self, num_steps: int | None = None) -> list[np.ndarray]:
         lead = () if num_steps is None else (num_steps,)

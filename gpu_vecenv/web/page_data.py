@@ -92,10 +92,10 @@ def pictures_of(layout: Layout, kind: type[SceneRenderer] | None) -> Json:
 
 def renumbered(json: Json) -> Json:
     """Return a description with the numbers of its variables from 1 on, in the order in which they are met."""
-    numbers: dict[int, int] = {}
+    new_numbers: dict[int, int] = {}
 
     def new(number: int) -> int:
-        return numbers.setdefault(number, len(numbers) + 1)
+        return new_numbers.setdefault(number, len(new_numbers) + 1)
 
     def walk(part: Any) -> Any:
         if isinstance(part, Mapping):

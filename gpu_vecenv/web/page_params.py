@@ -73,13 +73,13 @@ def _values(param: Param, present: Any) -> list[Any]:
 
 def _change(layout: Layout, changed: Layout, pictures: list[Any], drawn: list[Any]) -> Json | None:
     """Return what differs in the layout of another value; None if pictures have another form or tables change in many numbers."""
-    numbers = {name: value for name, value in changed.scalars.items() if value != layout.scalars[name]}
+    scalars = {name: value for name, value in changed.scalars.items() if value != layout.scalars[name]}
     tables = {name: values for name, values in changed.tables.items() if not np.array_equal(values, layout.tables[name])}
     if len(drawn) != len(pictures) or sum(values.size for values in tables.values()) > MOST_NUMBERS:
         return None
     pairs = enumerate(zip(pictures, drawn, strict=True))
     return {
-        "numbers": numbers,
+        "numbers": scalars,
         "arrays": {name: filled(values) for name, values in tables.items()},
         "pictures": [[place, new] for place, (old, new) in pairs if old != new],
     }

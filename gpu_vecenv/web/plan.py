@@ -101,5 +101,5 @@ def _empty(dtype: str, shape: tuple[int, ...], fill: int = 0) -> Json:
 
 def filled(values: np.ndarray) -> Json:
     """Return an array with its values. Base64 keeps every bit, also of infinite numbers, which JSON has not."""
-    data = np.ascontiguousarray(values, values.dtype.newbyteorder("<"))
-    return {"dtype": str(values.dtype), "shape": list(values.shape), "data": base64.b64encode(data.tobytes()).decode()}
+    little_endian = np.ascontiguousarray(values, values.dtype.newbyteorder("<"))
+    return {"dtype": str(values.dtype), "shape": list(values.shape), "data": base64.b64encode(little_endian.tobytes()).decode()}

@@ -170,7 +170,7 @@ def test_a_fused_policy_collects_the_same_metrics_in_one_launch_and_step_by_step
         at = torch.device(trainer.env.device)
         fused = FusedPolicy(policy, require_fused(policy, at), at)
         collector.step_views = [(fused, views) for _, views in collector.step_views]
-        collector.whole = whole_rollout(trainer.env, trainer.parts.rollout, fused) if whole else None
+        collector.fill_rollout = whole_rollout(trainer.env, trainer.parts.rollout, fused) if whole else None
         for _ in range(2):
             collector.collect()
         metrics, terminated, truncated = trainer.parts.rollout.metrics_of_worlds()

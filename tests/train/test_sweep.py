@@ -48,7 +48,7 @@ def formula(monkeypatch):
 def test_a_space_has_ranges_integers_steps_and_choices():
     space = {"a.b": {"low": 1, "high": 4}, "c": {"low": 0.5, "high": 2, "step": 0.5}, "d": [[1, 2], "x", None], **RATE}
     settings = {each.path: each for each in read_space(space)}
-    assert settings["a.b"].whole and not settings["c"].whole and settings["ppo.learning_rate"].log
+    assert settings["a.b"].is_integer and not settings["c"].is_integer and settings["ppo.learning_rate"].log
     trial = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0)).ask()
     drawn = {path: each.suggest(trial) for path, each in settings.items()}
     assert drawn["a.b"] in (1, 2, 3, 4) and drawn["c"] in (0.5, 1.0, 1.5, 2.0) and drawn["d"] in ([1, 2], "x", None)

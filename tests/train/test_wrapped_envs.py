@@ -303,5 +303,5 @@ def test_iterations_with_wrappers_run_without_a_graph_and_say_why(capsys):
         trainer = Trainer(dataclasses.replace(options("Nested", "CartPole"), env_id=name, device="cuda:0"))
         assert "without a CUDA graph: the env has wrappers (EpisodeStatistics, TransformObservation" in capsys.readouterr().out
         trainer.train()
-        assert trainer.executor.reason and trainer.executor._graph is None and trainer.parts.collector.whole is None
+        assert trainer.executor.reason and trainer.executor._graph is None and trainer.parts.collector.fill_rollout is None
         trainer.close()

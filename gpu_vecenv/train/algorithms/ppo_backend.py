@@ -314,4 +314,4 @@ def shared_numbers(
     mean = (number * means).sum(0) / total
     deviation = ((squares + number * (means - mean).square()).sum(0) / total).sqrt()
     totals = sums[1] if choice is None else torch.stack((sums[0], sums[1], *[sums[0]] * 3), 1)
-    return sums[1] > 0, [SharedNumbers(*numbers) for numbers in zip(totals, mean.float(), deviation.float(), strict=True)]
+    return sums[1] > 0, [SharedNumbers(*values) for values in zip(totals, mean.float(), deviation.float(), strict=True)]

@@ -24,19 +24,19 @@ class SharedGradient:
         self._parts: tuple[Tensor, ...] = ()
         self._trained: list[int] = []
 
-    def add_up(self, numbers: Tensor | None = None, counts: Tensor | None = None) -> Tensor:
+    def add_up(self, terms: Tensor | None = None, counts: Tensor | None = None) -> Tensor:
         """Replace the gradients by their sums.
 
         Args:
-            numbers: float32 (n,), which are added up as well, such as the terms of a loss; None: none.
+            terms: float32 (n,), such as those of a loss, which are added up as well; None: none.
             counts: bool (), False if no transition of this process counts, whose gradients may then be NaN; None: True.
 
         Returns:
-            The sums of ``numbers``.
+            The sums of ``terms``.
         """
         trained = [i for i, parameter in enumerate(self.parameters) if parameter.grad is not None]
         gradients = [p.grad for p in self.parameters if p.grad is not None]
-        further = [] if numbers is None else [numbers]
+        further = [] if terms is None else [terms]
         if trained != self._trained or not self._parts:
             self._allocate(trained, [*gradients, *further])
         torch.cat([x.detach().reshape(-1).to(self._flat.dtype) for x in (*gradients, *further)], out=self._flat)
@@ -45,7 +45,7 @@ class SharedGradient:
         self.processes.sum(self._flat)
         for i, part in zip(trained, self._parts, strict=False):
             self.parameters[i].grad = part.to(self.parameters[i].dtype)
-        return self._parts[-1].clone() if numbers is not None else self._flat[:0]
+        return self._parts[-1].clone() if terms is not None else self._flat[:0]
 
     def _allocate(self, trained: list[int], values: Sequence[Tensor]) -> None:
         dtype = torch.float64 if any(x.dtype == torch.float64 for x in values) else torch.float32

@@ -150,9 +150,9 @@ def parameters_of(function: Function, name: str) -> tuple[bool, tuple[str, ...]]
         raise ConfigError(f"opponent {name!r}: expected a function with a signature, got {abbreviated(function)}") from error
     named = [each.name for each in parameters if each.name in NAMED]
     unnamed = [each for each in parameters if each.name not in NAMED and each.kind is not each.VAR_KEYWORD]
-    others = [each for each in unnamed if each.default is each.empty]
-    first = len(others) == 1 and others[0] is parameters[0] and others[0].kind in POSITIONAL
-    if not first and (others or "state" not in named):
+    required = [each for each in unnamed if each.default is each.empty]
+    first = len(required) == 1 and required[0] is parameters[0] and required[0].kind in POSITIONAL
+    if not first and (required or "state" not in named):
         got = ", ".join(str(each) for each in parameters) or "none"
         expected = f"observations or state as its first parameter, and others out of {', '.join(NAMED)}"
         raise ConfigError(f"opponent {name!r}: expected a function with {expected}, got parameters {got}")

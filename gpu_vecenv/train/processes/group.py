@@ -114,11 +114,11 @@ class Processes:
     def copy_from_first(self, tensors: Iterable[Tensor]) -> None:
         """Overwrite tensors by those of the first process; see ``sum()``."""
         for tensor in tensors:
-            whole = tensor.detach().contiguous()
+            contiguous = tensor.detach().contiguous()
             with self._errors():
-                dist.broadcast(whole, 0, group=self._group)
-            if whole.data_ptr() != tensor.data_ptr():
-                tensor.detach().copy_(whole)
+                dist.broadcast(contiguous, 0, group=self._group)
+            if contiguous.data_ptr() != tensor.data_ptr():
+                tensor.detach().copy_(contiguous)
 
     def _reduced(self, x: Tensor, op: Any) -> Tensor:
         if self.direct is not None and op == dist.ReduceOp.SUM and self.direct.takes(x):

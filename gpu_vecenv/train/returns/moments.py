@@ -84,8 +84,8 @@ def _merge(
     if not features:
         return
     if samples is not None and valid is not None and processes is not None:
-        own = _own_tile(moments(samples, valid), processes)
-        processes.sum_then(own, lambda of_all: _merge_tiles(running, of_all, normal, is_new))
+        tile = _own_tile(moments(samples, valid), processes)
+        processes.sum_then(tile, lambda of_all: _merge_tiles(running, of_all, normal, is_new))
         return
     group, merged, tiles = _group(features, MAX_GROUP), _group(features, MAX_MERGED), 0
     call = _call(running, normal, is_new, group)
@@ -126,8 +126,8 @@ def _own_tile(of_process: Moments, processes: Processes) -> Tensor:
     """
     mean, var, count = of_process
     tiles = torch.zeros(processes.count * 3 * len(mean) + 1, dtype=torch.float64, device=mean.device)
-    own = tiles[:-1].view(processes.count, 3, len(mean))[processes.rank]
-    torch.stack((count.expand_as(mean), mean, var * count), out=own)
+    tile = tiles[:-1].view(processes.count, 3, len(mean))[processes.rank]
+    torch.stack((count.expand_as(mean), mean, var * count), out=tile)
     return tiles
 
 

@@ -42,9 +42,9 @@ def plot_sweep(path: Path, results: Sequence[Result], maximize: bool, metric: st
     axes = figure.subplots(rows, COLUMNS, squeeze=False).flat
     first = next(axes)
     best = list(itertools.accumulate((value for _, value, _ in results), max if maximize else min))
-    numbers = [number for number, _, _ in results]
-    first.plot(numbers, [value for _, value, _ in results], ".", color=NEUTRAL["color"], label="a run")
-    first.step(numbers, best, where="post", label="the best so far", **OTHERS[0])
+    trials = [number for number, _, _ in results]
+    first.plot(trials, [value for _, value, _ in results], ".", color=NEUTRAL["color"], label="a run")
+    first.step(trials, best, where="post", label="the best so far", **OTHERS[0])
     first.set_xlabel("trial")
     first.xaxis.get_major_locator().set_params(integer=True)
     first.set_ylabel(metric)
@@ -60,9 +60,9 @@ def plot_sweep(path: Path, results: Sequence[Result], maximize: bool, metric: st
 
 def _draw_setting(panel: Any, name: str, points: Sequence[tuple[Any, float]]) -> None:
     """Draw the values over one setting: on a logarithmic axis if it spans more than a factor of 30, by name for choices."""
-    numbers = all(isinstance(x, int | float) and not isinstance(x, bool) for x, _ in points)
-    at: list[Any] = [x if numbers else str(x) for x, _ in points]
+    is_numeric = all(isinstance(x, int | float) and not isinstance(x, bool) for x, _ in points)
+    at: list[Any] = [x if is_numeric else str(x) for x, _ in points]
     panel.plot(at, [value for _, value in points], ".", color=NEUTRAL["color"])
-    if numbers and min(at) > 0 and max(at) > 30 * min(at):
+    if is_numeric and min(at) > 0 and max(at) > 30 * min(at):
         panel.set_xscale("log")
     panel.set_xlabel(name)

@@ -96,8 +96,8 @@ def in_turn(env_id: str, params: Mapping[str, Any], worlds: range) -> dict[str, 
     arrays = {name: value for name, value in params.items() if np.ndim(value) == 1 and len(value) > 0}
     if not arrays:
         return dict(params)
-    others = {name: value for name, value in params.items() if name not in arrays}
-    with contextlib.closing(_in_its_view(env_id, others, {"num_worlds": 1, "array": "torch"})) as env:  # for its spec
+    remaining = {name: value for name, value in params.items() if name not in arrays}
+    with contextlib.closing(_in_its_view(env_id, remaining, {"num_worlds": 1, "array": "torch"})) as env:  # for its spec
         spec = cast("GpuVectorEnv", env.unwrapped).env_spec
     by_world = {param.name for param in spec.params if param.per_world}
     return {**params, **{name: np.take(arrays[name], worlds, mode="wrap").tolist() for name in arrays if name in by_world}}

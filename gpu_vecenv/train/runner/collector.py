@@ -39,7 +39,7 @@ class Collector:
         rollout: Rollout,
         policies: Mapping[str, Actor],
         rows: Mapping[str, PolicyRows],
-        whole: Callable[[], None] | None = None,
+        fill_rollout: Callable[[], None] | None = None,
         shaping: Callable[[int], None] | None = None,
     ):
         """Bind the env to the rollout; call ``reset()`` before the first ``collect()``.
@@ -49,10 +49,10 @@ class Collector:
             rollout: slabs to fill.
             policies: what chooses actions, by the name of the policy.
             rows: rows that each policy acts for.
-            whole: fills all slots at once, as the actors would step by step.
+            fill_rollout: fills all slots at once, as the actors would step by step.
             shaping: changes the rewards of a step in the rollout; None: they are the env's own.
         """
-        self.env, self.rollout, self.whole, self.shaping = env, rollout, whole, shaping
+        self.env, self.rollout, self.fill_rollout, self.shaping = env, rollout, fill_rollout, shaping
         self.step_views = [
             (policies[name], policy_rows.step_views(span, env))
             for name, policy_rows in rows.items()
@@ -100,8 +100,8 @@ class Collector:
         self.env.rewind()
         for states in self._states.values():
             states.begin(self._t)
-        if self.whole is not None and not deterministic:
-            self.whole()
+        if self.fill_rollout is not None and not deterministic:
+            self.fill_rollout()
         else:
             self._step_by_step(deterministic)
 

@@ -218,9 +218,9 @@ class LiveView:
             of_rollout: dict[str, Any] = {"iteration": rollout.iteration, "steps": self._parts.num_steps}
             parts += [rollout.start.tobytes(), rollout.actions.tobytes(), rollout.end.tobytes()]
             if excerpt.followed is not None and rollout.weights is not None and rollout.inputs is not None:
-                kind, numbers = self._programs.distributions(excerpt.followed, rollout.weights, rollout.inputs)
+                kind, distribution = self._programs.distributions(excerpt.followed, rollout.weights, rollout.inputs)
                 of_rollout["decisions"] = {"policy": excerpt.followed.policy, "kind": kind}
-                parts.append(numbers.float().contiguous().numpy().tobytes())
+                parts.append(distribution.float().contiguous().numpy().tobytes())
             head["rollouts"].append(of_rollout)
         text = json.dumps({**head, "bytes": [len(part) for part in parts]}).encode()
         return b"".join((len(text).to_bytes(4, "little"), text, *parts))

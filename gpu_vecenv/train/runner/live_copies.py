@@ -64,8 +64,8 @@ class WorldCopies:
     def __init__(self, env: GpuVectorEnv, rollout: Rollout, worlds: Sequence[int]) -> None:
         device, state, pool = torch.device(env.device), env.worlds.state, env.worlds.pool
 
-        def on_device(numbers: Sequence[int]) -> Tensor:
-            host = torch.tensor(numbers, dtype=torch.int64, device="cpu", pin_memory=device.type == "cuda")
+        def on_device(indices: Sequence[int]) -> Tensor:
+            host = torch.tensor(indices, dtype=torch.int64, device="cpu", pin_memory=device.type == "cuda")
             return host.to(device, non_blocking=True)
 
         def tensor(array: Any) -> Tensor:
@@ -73,7 +73,7 @@ class WorldCopies:
 
         self._worlds = on_device(worlds)
         self._fields = {name: as_bytes(tensor(array)) for name, array in state.fields.items()}
-        self._others = {
+        self._common_arrays = {
             "reset_bounds": tensor(env.worlds.arguments.reset_options),
             "may_be_finished": tensor(state.may_be_finished),
             "pool_size": tensor(pool.size),
@@ -81,12 +81,12 @@ class WorldCopies:
         self._actions = []
         for slabs, (group, rows) in zip(rollout.groups, group_rows(env), strict=True):
             roles = [group.role] if group.role else list(env.role_rows)
-            numbers = [number for role in roles for number in _rows(env.role_rows[role], rows.start, env.num_worlds, worlds)]
-            self._actions.append((slabs.action, on_device(numbers)))
+            indices = [number for role in roles for number in _rows(env.role_rows[role], rows.start, env.num_worlds, worlds)]
+            self._actions.append((slabs.action, on_device(indices)))
 
     def before(self) -> HostCopy:
         """Queue copies of what a rollout depends on beside its actions: state fields in their order, and what follows them."""
-        return copy_to_host(self._state() | self._others)
+        return copy_to_host(self._state() | self._common_arrays)
 
     def after(self) -> tuple[HostCopy, HostCopy]:
         """Queue copies of the actions of the rollout, of each group (T, rows of the worlds[, k]), and of the state after it."""

@@ -118,8 +118,8 @@ class Followed:
         members, place = _agents(self._span), agent - _agents(self._span).start
         self._in_span = slice(None) if self._rows.form == "worlds" else slice(place, place + 1)
         self.row = place if self._rows.form == "worlds" else 0
-        numbers = torch.tensor([*members][self._in_span], dtype=torch.int32, device="cpu")
-        self.agents = numbers if self._rows.form == "rows" else numbers.unsqueeze(0)
+        agents = torch.tensor([*members][self._in_span], dtype=torch.int32, device="cpu")
+        self.agents = agents if self._rows.form == "rows" else agents.unsqueeze(0)
 
     def before(self) -> HostCopy:
         """Queue copies of the policy's weights and statistics."""

@@ -99,15 +99,15 @@ def _first_place(trainer: Trainer) -> Place | None:
     for group, slabs in zip(env.layout.groups, rollout.groups, strict=True):
         count = group.count
         shown = valid[..., agent : agent + count]
-        own = _host(slabs.obs.own).reshape(rollout.num_steps + 1, slabs.num_rows, -1)
-        own = np.moveaxis(own, 1, -1)  # (T + 1, features, rows)
+        own_part = _host(slabs.obs.own).reshape(rollout.num_steps + 1, slabs.num_rows, -1)
+        own_part = np.moveaxis(own_part, 1, -1)  # (T + 1, features, rows)
         counts = {group.role: count} if group.role else env.role_counts
-        own = by_world(own, counts, env.num_worlds)
-        own = np.moveaxis(own, 1, -1)  # (T + 1, N, agents, features)
-        places.append(_observed(own, shown, agent, env))
+        own_part = by_world(own_part, counts, env.num_worlds)
+        own_part = np.moveaxis(own_part, 1, -1)  # (T + 1, N, agents, features)
+        places.append(_observed(own_part, shown, agent, env))
         if slabs.obs.shared is not None:
-            shared = _host(slabs.obs.shared).reshape(rollout.num_steps + 1, env.num_worlds, 1, -1)
-            places.append(_observed(shared, shown.any(-1, keepdims=True), agent, env))
+            shared_part = _host(slabs.obs.shared).reshape(rollout.num_steps + 1, env.num_worlds, 1, -1)
+            places.append(_observed(shared_part, shown.any(-1, keepdims=True), agent, env))
         agent += count
     return min((place for place in places if place is not None), key=lambda place: place.step, default=None)
 

@@ -51,7 +51,7 @@ class RunPolicy:
         self.device = torch.device(saved.config.device)
         self._seed = check_one_seed(seed)
         self._steps = 0
-        self._numbers = {span.members.role: span.first_agent + span.members.lo for span in saved.rows.spans}
+        self._first_agents = {span.members.role: span.first_agent + span.members.lo for span in saved.rows.spans}
         self._agents = sum(span.agents for span in saved.rows.spans)
 
     def __repr__(self) -> str:
@@ -175,7 +175,7 @@ class RunPolicy:
     def _draw(self, rows: tuple[int, ...], agent: Any) -> Draw:
         """Return the counters of the next draws: one world each, numbered from 0."""
         count = math.prod(rows)
-        numbers = self._agent_numbers(count, agent)
+        agents = self._agent_numbers(count, agent)
         bits = int(np.uint64(self._seed).astype(np.int64))
         worlds = torch.arange(count, dtype=torch.int32, device=self.device)
         return Draw(
@@ -184,22 +184,22 @@ class RunPolicy:
             episode=torch.zeros_like(worlds),
             t=torch.full_like(worlds, self._steps),
             world=worlds.view(rows),
-            agent=numbers.to(torch.int32).view(rows).contiguous(),
+            agent=agents.to(torch.int32).view(rows).contiguous(),
         )
 
     def _agent_numbers(self, count: int, agent: Any) -> Tensor:
         """Return the number of each row's agent in its world; zeros if the policy does not read it."""
         reads = getattr(self.module, "ids", None) is not None
         if agent is not None:
-            numbers = self._tensor(agent, "agent", torch.int64)
-            if numbers.numel() != count:
-                raise ShapeError(f"agent must have a number for each of {count} rows, got {tuple(numbers.shape)}.")
-            return numbers
+            agents = self._tensor(agent, "agent", torch.int64)
+            if agents.numel() != count:
+                raise ShapeError(f"agent must have a number for each of {count} rows, got {tuple(agents.shape)}.")
+            return agents
         if not reads:
             return torch.zeros(count, dtype=torch.int64, device=self.device)
-        if len(self._numbers) > 1 or count % self._agents:
+        if len(self._first_agents) > 1 or count % self._agents:
             raise ConfigError(f"agent: expected the number of each row's agent, as the policy {self.name!r} reads it, got None")
-        first = next(iter(self._numbers.values()))
+        first = next(iter(self._first_agents.values()))
         return first + torch.arange(count, dtype=torch.int64, device=self.device) % self._agents
 
 

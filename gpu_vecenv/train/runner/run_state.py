@@ -277,10 +277,10 @@ class RunState:
         self.actors = self._in_place({name: algorithm.actor() for name, algorithm in self.algorithms.items()})
         players = {name: algorithm.evaluation_actor() for name, algorithm in self.algorithms.items()}
         self.evaluation_actors = self._in_place(players)
-        whole = whole_rollout(env, rollout, self.actors, self.rows)
-        self.why_steps = WHY_STEPS if shapings and whole is not None else ""
+        fill_rollout = whole_rollout(env, rollout, self.actors, self.rows)
+        self.why_steps = WHY_STEPS if shapings and fill_rollout is not None else ""
         shaping = RolloutShaping(shapings, env, rollout) if shapings else None
-        self.collector = Collector(env, rollout, self.actors, self.rows, None if shapings else whole, shaping)
+        self.collector = Collector(env, rollout, self.actors, self.rows, None if shapings else fill_rollout, shaping)
         self.episodes = {
             name: EpisodeStats(rows.shape, agents=[span.agents for span in rows.spans], processes=processes).to(device)
             for name, rows in self.rows.items()

@@ -75,18 +75,18 @@ class Search:
         """
         self.grid, self.measure, self._now, self._report = grid, measure, now, report
         self._seconds, self._end = seconds, now() + seconds
-        self._found: dict[Sizes, Trial] = {}
+        self._trials: dict[Sizes, Trial] = {}
         self._late: set[Sizes] = set()
 
     @property
     def trials(self) -> list[Trial]:
         """See the class."""
-        return list(self._found.values())
+        return list(self._trials.values())
 
     @property
     def skipped(self) -> int:
         """See the class."""
-        return len(self._late - set(self._found))
+        return len(self._late - set(self._trials))
 
     def run(self) -> Sizes:
         """Search, and return the sizes to take.
@@ -110,11 +110,11 @@ class Search:
         here = self.grid.start()
         while (sizes := self.grid.at(here)) is not None:
             try:
-                self._found[sizes] = Trial(sizes, self.measure(sizes))
+                self._trials[sizes] = Trial(sizes, self.measure(sizes))
                 self._report(self.trials)
                 return here
             except OutOfMemoryError as error:
-                self._found[sizes], last = _failed(sizes, error), error
+                self._trials[sizes], last = _failed(sizes, error), error
                 here = here._replace(worlds=here.worlds + 1)
         raise last
 
@@ -128,14 +128,14 @@ class Search:
 
     def _rate(self, sizes: Sizes) -> float:
         """Return the rate of some sizes, 0 if they cannot be measured or if time is too short."""
-        if sizes in self._found:
-            return self._found[sizes].rate
+        if sizes in self._trials:
+            return self._trials[sizes].rate
         if self._is_late(sizes):
             self._late.add(sizes)
             return 0.0
         if not self.grid.fits(sizes):
             return 0.0
-        self._found[sizes] = trial = self._measured(sizes)
+        self._trials[sizes] = trial = self._measured(sizes)
         self._report(self.trials)
         return trial.rate
 
@@ -156,7 +156,7 @@ class Search:
         for trial in fastest[: FINALISTS if len(fastest) > 1 else 0]:
             if trial.rate and not self._is_late(trial.sizes):
                 rate = (trial.rate + self._measured(trial.sizes).rate) / 2
-                self._found[trial.sizes] = dataclasses.replace(trial, rate=rate)
+                self._trials[trial.sizes] = dataclasses.replace(trial, rate=rate)
 
 
 def _failed(sizes: Sizes, error: Exception) -> Trial:

@@ -198,7 +198,7 @@ def _points(setting: Setting) -> list[Any]:
     """Return the values of a setting on a grid."""
     if setting.choices:
         return [json.dumps(choice) for choice in setting.choices]
-    if setting.step is None and not setting.whole:
+    if setting.step is None and not setting.is_integer:
         raise ConfigError(f"space: {setting.path}: expected choices or a step for the sampler grid")
     step = setting.step or 1
     return [setting.low + number * step for number in range(int((setting.high - setting.low) / step + 1e-9) + 1)]

@@ -33,7 +33,7 @@ class Setting:
     """Values to choose from; empty for a range."""
 
     @property
-    def whole(self) -> bool:
+    def is_integer(self) -> bool:
         """True for a range of integers."""
         return all(isinstance(x, int) for x in (self.low, self.high)) and isinstance(self.step, int | None)
 
@@ -45,7 +45,7 @@ class Setting:
         """
         if self.choices:  # as text, because Optuna stores plain values alone
             return json.loads(trial.suggest_categorical(self.path, [json.dumps(choice) for choice in self.choices]))
-        if self.whole:
+        if self.is_integer:
             return trial.suggest_int(self.path, self.low, self.high, step=self.step or 1, log=self.log)
         return trial.suggest_float(self.path, self.low, self.high, step=self.step, log=self.log)
 
@@ -81,8 +81,8 @@ def _setting(path: str, values: Any) -> Setting:
             raise ConfigError(f"{where}: expected a list of choices, got {abbreviated(values)}")
         return Setting(path, choices=tuple(choices))
     setting = Setting(path, values["low"], values.get("high", values["low"]), values.get("log", False), values.get("step"))
-    numbers = all(map(is_number, (setting.low, setting.high)))
-    if not numbers or setting.low > setting.high or setting.log not in (True, False) or (setting.log and setting.low <= 0):
+    are_numbers = all(map(is_number, (setting.low, setting.high)))
+    if not are_numbers or setting.low > setting.high or setting.log not in (True, False) or (setting.log and setting.low <= 0):
         expected = "numbers low <= high, above 0 with log"
         raise ConfigError(f"{where}: expected {expected}, got {abbreviated(dict(values))}")
     if setting.step is not None and (not is_number(setting.step) or setting.step <= 0 or setting.log):

@@ -164,13 +164,13 @@ def _states(
 ) -> Iterator[State]:
     """Return the states of a world for each seed, with random actions of some roles; ``played`` gets its number of episodes."""
     policies = {key: value for key, value in policy_map.items() if role_of(key) not in random} | dict.fromkeys(random, "random")
-    others = {key: value for key, value in (opponents or {}).items() if role_of(key) not in random}
+    opponents = {key: value for key, value in (opponents or {}).items() if role_of(key) not in random}
     keys = [(bool(random), seed) for seed in seeds]
     played.update(dict.fromkeys(keys, 0.0))
     games = []
     for key in keys:
         count = functools.partial(played.__setitem__, key)
-        games.append(play(target, episodes, policies, on_step=count, opponents=others, seed=key[1], **options))
+        games.append(play(target, episodes, policies, on_step=count, opponents=opponents, seed=key[1], **options))
     return stacked(games)
 
 

@@ -50,11 +50,11 @@ class Player:
         """Return the first entries of the action in a state of the world; None to leave it to the policy."""
         if not (self._controls["rests"] or self.right or self.up or self.press):
             return None
-        held = np.array([self.right, self.up, self.number, self.press], np.float64)
+        player_input = np.array([self.right, self.up, self.number, self.press], np.float64)
         entries: list[float] = []
         for entry, json in enumerate(self._controls["entries"]):
             count = 1 if self._group.continuous else self._group.choices[entry]
-            scores = np.broadcast_to(Now({**state, "held": held}, {0: np.arange(count)}).value(json), count)
+            scores = np.broadcast_to(Now({**state, "held": player_input}, {0: np.arange(count)}).value(json), count)
             entries.append(float(scores[0]) if self._group.continuous else int(np.argmax(scores)))
         return entries
 
@@ -68,7 +68,7 @@ class Steered:
 
     def act(self, inputs: Inputs, draw: Draw, deterministic: bool = False) -> tuple[Tensor, ...]:
         """See ``Policy.act()``."""
-        action, *others = self._policy.act(inputs, draw, deterministic)
+        action, *further = self._policy.act(inputs, draw, deterministic)
         entries = self._player.action(self.state)
         if entries is not None:
             row = draw.agent == self._player.number
@@ -76,7 +76,7 @@ class Steered:
                 action[row] = entries[0]
             else:
                 action[row, : len(entries)] = torch.tensor(entries, dtype=action.dtype, device=action.device)
-        return (action, *others)
+        return (action, *further)
 
 
 def play_in_window(game: Game, role: str | None, seed: int, rate: int, most_steps: int | None = None) -> int:

@@ -69,9 +69,9 @@ def _fixed(layout: Layout) -> dict[str, Any]:
     }
 
 
-def changed_params(made: Params, present: Params) -> dict[str, Any]:
+def changed_params(original: Params, present: Params) -> dict[str, Any]:
     """Return the parameters that have another value than an env was made with, by name."""
-    return {name: value for name, value in present.items() if not np.array_equal(_plain(value), _plain(made[name]))}
+    return {name: value for name, value in present.items() if not np.array_equal(_plain(value), _plain(original[name]))}
 
 
 def _plain(value: Any) -> Any:

@@ -43,19 +43,19 @@ class DebugWatch:
     def step(self, env: Any, actions: KernelActions | list[KernelActions]) -> OutputArrays:
         """Call ``Worlds.step()``."""
         self._keep(env)
-        given = world_actions(env, [one[0] for one in _listed(actions)], 1)
-        with self._faults(env, given):
+        actions_by_world = world_actions(env, [one[0] for one in _listed(actions)], 1)
+        with self._faults(env, actions_by_world):
             results: OutputArrays = env.worlds.step(actions)
-        self._check(env, results, given, has_steps=False)
+        self._check(env, results, actions_by_world, has_steps=False)
         return results
 
     def rollout(self, env: Any, plan: RolloutPlan) -> OutputArrays:
         """Call ``Worlds.rollout()`` with a plan that keeps drawn actions."""
         self._keep(env)
-        given = {} if plan.draw else world_actions(env, [one[0] for one in _listed(plan.actions)], plan.num_steps)
-        with self._faults(env, given):
+        actions_by_world = {} if plan.draw else world_actions(env, [one[0] for one in _listed(plan.actions)], plan.num_steps)
+        with self._faults(env, actions_by_world):
             results: OutputArrays = env.worlds.rollout(plan)
-        self._check(env, results, given or world_actions(env, results.actions, plan.num_steps), has_steps=True)
+        self._check(env, results, actions_by_world or world_actions(env, results.actions, plan.num_steps), has_steps=True)
         return results
 
     def _keep(self, env: Any) -> None:

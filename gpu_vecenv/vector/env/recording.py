@@ -200,8 +200,8 @@ def _jsonable(params: Params) -> dict[str, Any]:
             json.dumps(value, default=plain)
         except (TypeError, ValueError) as error:
             raise RecordingError(f"expected parameters that a file can hold, got {name} = {abbreviated(value)}") from error
-    whole: dict[str, Any] = json.loads(json.dumps(dict(params), default=plain))
-    return whole
+    jsonable: dict[str, Any] = json.loads(json.dumps(dict(params), default=plain))
+    return jsonable
 
 
 def device_name(device: str) -> str:

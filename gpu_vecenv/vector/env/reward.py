@@ -171,7 +171,7 @@ def _actions_of(plan: RolloutPlan, step: int) -> Any:
     if plan.draw:
         return plan.actions
     by_role = plan.actions if isinstance(plan.actions, list) else [plan.actions]
-    moved = [(held, address + step * stride, kind) for (held, address, kind), stride in zip(by_role, plan.strides, strict=True)]
+    moved = [(owner, address + step * stride, kind) for (owner, address, kind), stride in zip(by_role, plan.strides, strict=True)]
     return moved if isinstance(plan.actions, list) else moved[0]
 
 

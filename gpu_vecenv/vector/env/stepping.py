@@ -69,7 +69,7 @@ def steps(env: Any, actions: Mapping[str, np.ndarray]) -> Iterator[StepResult]:
     if list(actions) != list(groups):
         raise RecordingError(f"expected actions of {list(groups)}, got {list(actions)}")
     for step in range(len(next(iter(actions.values())))):
-        present = {role: _given(values[step], groups[role], env) for role, values in actions.items()}
+        present = {role: _env_actions(values[step], groups[role], env) for role, values in actions.items()}
         try:
             results = env.step(present if env.layout.by_role else present[""])
         except (ShapeError, ArrayTypeError, ActionError) as error:
@@ -77,7 +77,7 @@ def steps(env: Any, actions: Mapping[str, np.ndarray]) -> Iterator[StepResult]:
         yield _result(env, results)
 
 
-def _given(values: np.ndarray, group: Group, env: Any) -> np.ndarray:
+def _env_actions(values: np.ndarray, group: Group, env: Any) -> np.ndarray:
     """Return actions of a step as the env takes them: one agent without roles has no axis of agents."""
     return values[:, 0] if not env.layout.by_role and env.num_agents == 1 and values.shape[1:2] == (1,) else values
 

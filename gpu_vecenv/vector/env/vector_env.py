@@ -155,7 +155,7 @@ class GpuVectorEnv(Copied, VectorEnv[ArrayT, Any, ArrayT]):
         self._convert: Convert | None = memory.to_numpy if self._to_host else getattr(memory, "hand_out", None)
         self._plain = not (self._waits or self._places.nested or self._convert)
         self._actions = action_reader(shapes, self.worlds.backend, not self._to_host, getattr(memory, "take", None))
-        self._held: Any = None  # actions of the last step, if they are JAX's
+        self._last_actions: Any = None  # actions of the last step, if they are JAX's
         self._attributes = Attributes(env_spec, self.params)
         self._made_params = self.params
         self._reward = None if reward is None else StepRewards(reward, self.worlds)
@@ -241,7 +241,7 @@ class GpuVectorEnv(Copied, VectorEnv[ArrayT, Any, ArrayT]):
             results = self.worlds.step(read) if self._watch is None else self._watch.step(self, read)
             if self._reward is not None:
                 self._reward.change(results.arrays)
-            self._held = read if self.array == "jax" else None  # a queued kernel may read them until the next JaxMemory.meet()
+            self._last_actions = read if self.array == "jax" else None  # kernels may read them until JaxMemory.meet()
             del read
             return self._results(results)
         finally:
@@ -283,7 +283,7 @@ class GpuVectorEnv(Copied, VectorEnv[ArrayT, Any, ArrayT]):
             results = self._reward.rollout(plan)
         else:
             results = self.worlds.rollout(plan) if self._watch is None else self._watch.rollout(self, plan)
-        self._held = plan.actions if self.array == "jax" else None
+        self._last_actions = plan.actions if self.array == "jax" else None
         returned = self._results(results)
         if hands_out:
             returned[4]["actions"] = nest(self._places.actions_by_role, results.actions, self._convert)

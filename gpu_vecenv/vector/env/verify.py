@@ -93,10 +93,10 @@ def recorded_env(
     if env_spec is not None:
         env = GpuVectorEnv(env_spec, **options)
     else:
-        made = gymnasium.make_vec(id_without_import(recording.env_id), **options).unwrapped
-        if not isinstance(made, GpuVectorEnv):
-            raise RecordingError(f"expected a GpuVectorEnv, got {type(made).__name__} by the id {recording.env_id!r}")
-        env = made
+        vector_env = gymnasium.make_vec(id_without_import(recording.env_id), **options).unwrapped
+        if not isinstance(vector_env, GpuVectorEnv):
+            raise RecordingError(f"expected a GpuVectorEnv, got {type(vector_env).__name__} by the id {recording.env_id!r}")
+        env = vector_env
     try:
         recording.require_version(env.layout, may_change)
     except RecordingError:

@@ -37,9 +37,9 @@ def describe_place(place: Place, state: Mapping[str, np.ndarray]) -> str:
         state: state fields of all worlds before the first step.
     """
     world, key = place.world, {name: int(state[name][place.world]) for name in ("t", "seed", "world_id", "episode")}
-    made = f"seed {key['seed']}, id {key['world_id']}, episode {key['episode']}"
+    random_key = f"seed {key['seed']}, id {key['world_id']}, episode {key['episode']}"
     when = f"{place.step + 1} steps after step {key['t']}" if place.step else f"in step {key['t'] + 1}"
-    return f"world {world} ({made}), {'at its start' if place.step < 0 else when}: {place.text}"
+    return f"world {world} ({random_key}), {'at its start' if place.step < 0 else when}: {place.text}"
 
 
 def first_nonfinite(arrays: Mapping[str, np.ndarray], env: Any) -> Place | None:

@@ -219,7 +219,7 @@ def test_actions_of_a_run_have_a_ratio_of_one():
     trainer, seen = Trainer(fused(config), quiet=True), []
     with torch.no_grad():  # outputs of a new policy are nearly 0, and so would be their error by torch
         trainer.policies["agent"].network.actor_layers[-1].weight.mul_(100.0)
-    assert trainer.parts.collector.whole is not None
+    assert trainer.parts.collector.fill_rollout is not None
     algorithm = trainer.parts.algorithms["agent"]
     update = algorithm.update
     algorithm.update = lambda *given: seen.append(update(*given)) or seen[-1]

@@ -61,7 +61,7 @@ def rollouts(env_id, device, whole, num_envs=WORLDS, env_kwargs=None, network=No
     kind = FusedPolicy if policy.state_shape is None else FusedRecurrentPolicy
     fused, states = kind(policy, require_fused(policy, device), device), trainer.parts.rows["agent"].states
     collector.step_views = [(fused, views) for _, views in collector.step_views]
-    collector.whole = whole_rollout(trainer.env, trainer.parts.rollout, fused, states) if whole else None
+    collector.fill_rollout = whole_rollout(trainer.env, trainer.parts.rollout, fused, states) if whole else None
     collector.collect()
     first = trainer.parts.rollout.groups[0].log_prob.clone()
     collector.collect()
@@ -183,6 +183,6 @@ def test_envs_and_actors_that_need_a_launch_in_each_step_have_none():
     found = []
     for env_id in ("WarpCartPole-v1", "WarpTag-v0"):
         config = TrainConfig(env_id, num_envs=2, device="cpu", ppo=PPO)
-        found += [Trainer(each, quiet=True).parts.collector.whole for each in (config, fused_run(config))]
+        found += [Trainer(each, quiet=True).parts.collector.fill_rollout for each in (config, fused_run(config))]
     cartpole, fused_cartpole, *tag = found
     assert cartpole is None and fused_cartpole is not None and tag == [None, None]
