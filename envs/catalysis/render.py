@@ -164,7 +164,7 @@ class Walk(NamedTuple):
 
     @classmethod
     def of(cls, scene: Scene, maps: Maps) -> Walk:
-        """Add to a scene what it keeps."""
+        """Add the remembered numbers of a walk to a scene."""
         here = [cell_of(scene, name, maps.size) for name, _ in zip(("position", "position2"), maps.targets, strict=False)]
         cells = [(at[0], at[1], at[2]) for at in here]
         inside = once(scene, reduce(and_, [(z >= maps.low) & (z < maps.high) for *_, z in cells]))

@@ -191,7 +191,7 @@ class ParticleWorld:
         return [j for j in range(len(self.agents)) if j != i]
 
     def seen(self, i: int, places: np.ndarray, parameter: str = "") -> list[int]:
-        """Return the numbers of those of some places that agent i observes: all, or the nearest if a parameter limits them."""
+        """Return the numbers of the places that agent i observes: all, or the nearest if a parameter limits their count."""
         number = self.params[parameter] if parameter else 0
         if number == 0:
             return list(range(len(places)))

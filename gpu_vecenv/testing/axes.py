@@ -14,7 +14,7 @@ ALIAS = re.compile(r"\bauto\s*&\s*(\w+)\s*=\s*w\.state\s*;")
 
 
 def joined_axes(text: str, layout: Layout) -> Iterator[Problem]:
-    """Yield the indices that are sums of a product and of what may be wrong in itself.
+    """Yield the indices that join several axes in a sum, such as ``y * width + x``.
 
     No check can tell x = -1 in such an index from the last element of the row above. ``w.at`` has an index for each axis.
 

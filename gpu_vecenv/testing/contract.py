@@ -66,7 +66,7 @@ def _steps_with_state(env: GpuVectorEnv[np.ndarray], subject: Subject) -> Iterat
 def check_reset(subject: Subject) -> str:
     """Check that ``env_reset`` writes all of the state and reads nothing of the previous episode.
 
-    The memory of the state holds one nonsense, then another, before the same reset.
+    The same reset runs twice, after two different fillings of the memory of the state.
     """
     env, states = subject.make(), []
     layout = env.layout

@@ -286,10 +286,10 @@ class SharedNumbers(NamedTuple):
 def shared_numbers(
     advantage: Tensor | None, counts: Tensor, choice: Tensor | None, processes: Processes
 ) -> tuple[Tensor, list[SharedNumbers]]:
-    """Return what the parts of some minibatches in all processes have in common, by one sum over processes.
+    """Return counts and moments of minibatches whose parts are in several processes, by one sum over processes.
 
     Args:
-        advantage: float32 (M, ...), those of the parts of this process; None: mean and deviation are not asked for.
+        advantage: float32 (M, ...), advantages of this process; None: mean and deviation are 0.
         counts: bool (M, ...), those that count.
         choice: bool (M, ...), those with a choice, among those that count; None: all that count have one.
         processes: processes of the run.

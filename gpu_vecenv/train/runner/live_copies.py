@@ -85,7 +85,7 @@ class WorldCopies:
             self._actions.append((slabs.action, on_device(indices)))
 
     def before(self) -> HostCopy:
-        """Queue copies of what a rollout depends on beside its actions: state fields in their order, and what follows them."""
+        """Queue copies of state fields in their order, then of the arrays of all worlds, on which a rollout depends, too."""
         return copy_to_host(self._state() | self._common_arrays)
 
     def after(self) -> tuple[HostCopy, HostCopy]:

@@ -38,7 +38,7 @@ class Programs:
 
     @torch.no_grad()
     def distributions(self, followed: Followed, weights: HostCopy, inputs: HostCopy) -> tuple[str, Tensor]:
-        """Return what a policy gives the choices of an agent's action, or its numbers, in each step of a rollout.
+        """Return the distribution of an agent's action in each step of a rollout.
 
         Args:
             followed: the agent; its policy is one of these.

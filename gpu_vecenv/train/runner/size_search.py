@@ -52,7 +52,7 @@ class Search:
     """A search on a grid.
 
     Attributes:
-        trials: what was tried, in the order of the first trials.
+        trials: the trials, one for each tried size, in the order of their first measurement.
         skipped: number of sizes that were left out because a trial would have ended too late.
     """
 
@@ -68,7 +68,7 @@ class Search:
 
         Args:
             grid: the sizes.
-            measure: measures some.
+            measure: measures the speed with some sizes.
             seconds: seconds of the search. At least half of them are left after the first trial.
             now: the clock of ``seconds``.
             report: called with all trials after each.

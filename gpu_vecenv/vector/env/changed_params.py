@@ -51,7 +51,7 @@ def changed_layout(layout: Layout, changes: Mapping[str, Any], num_worlds: int) 
 
 
 def _fixed(layout: Layout) -> dict[str, Any]:
-    """Return what a running env keeps, by its name for messages: what its kernels, arrays and spaces were made with."""
+    """Return the parts of a layout that a running env cannot change, by name for messages: its kernels, arrays and spaces."""
     spec = layout.spec
     return {
         "sizes of its arrays and loops": (layout.sizes, layout.role_counts, layout.by_role),
@@ -70,7 +70,7 @@ def _fixed(layout: Layout) -> dict[str, Any]:
 
 
 def changed_params(original: Params, present: Params) -> dict[str, Any]:
-    """Return the parameters that have another value than an env was made with, by name."""
+    """Return the present values of the parameters that have changed, by name."""
     return {name: value for name, value in present.items() if not np.array_equal(_plain(value), _plain(original[name]))}
 
 
