@@ -58,7 +58,7 @@ def compare(name, device, count, params, physics=lambda world: {}):
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize(("name", "options"), SOME_OPTIONS)
 def test_a_step_from_random_states_is_right(name, options, device):
-    compared, terminated, truncated = compare(name, device, 1000, {"max_episode_steps": 0, **options})
+    compared, terminated, truncated = compare(name, device, 400, {"max_episode_steps": 0, **options})
     assert compared > 0.99
     assert 0.02 < terminated.mean() < 0.5 or name == "pendulum"
     assert (truncated.mean() > 0.02) == ("max_episode_steps" in options)
@@ -160,7 +160,7 @@ def test_a_wrapped_angle_never_exceeds_pi_by_rounding(device):
 
 @pytest.mark.parametrize(("name", "options"), ALL_OPTIONS)
 def test_the_reference_matches_gymnasium(name, options):
-    case, generator, count = CASES[name], np.random.default_rng(3), 200
+    case, generator, count = CASES[name], np.random.default_rng(3), 80
     states, actions, physics = (draw(generator, count) for draw in (case.states, case.actions, case.random_physics))
     compared = 0
     for i, action in enumerate(actions):
@@ -187,7 +187,7 @@ def test_the_reference_matches_the_recording(name):
     case = CASES[name]
     ((file, params),) = ((file, params) for file, (env_id, params) in FILES.items() if env_id == case.spec.name)
     data, reference = np.load(GOLDEN / file), case.reference(case.spec.resolve(params))
-    for world, actions in enumerate(data["act"]):
+    for world, actions in enumerate(data["act"][:2]):
         state, seen = data["state0"][world], []
         for t, action in enumerate(actions):
             reference.reset(state)

@@ -38,8 +38,9 @@ def test_columns_are_at_most_the_number_of_frames():
     assert tile(make_frames(2), columns=7).shape == (40, 2 * 60 + GAP, 3)
 
 
-@pytest.mark.parametrize("count", [2, 9, 50, 1000])
-@pytest.mark.parametrize("size", [(688, 960), (481, 721), (1300, 300)])
+@pytest.mark.parametrize(
+    ("size", "count"), [((688, 960), 9), ((481, 721), 2), ((481, 721), 50), ((1300, 300), 9), ((1300, 300), 1000)],
+)
 def test_pictures_have_bounded_and_even_sizes(count, size):
     frames = [np.full((*size, 3), 200, np.uint8)] * count
     height, width, _ = tile(frames).shape

@@ -43,8 +43,7 @@ def count(picture, colour, box):
     return int((picture[top:bottom, left:right] == colour).all(-1).sum())
 
 
-@pytest.mark.parametrize("negotiates", [False, True])
-@pytest.mark.parametrize("theme", ["dark", "light"])
+@pytest.mark.parametrize(("theme", "negotiates"), [("dark", True), ("light", False)])
 def test_a_picture_has_all_curves_of_its_episode(theme, negotiates):
     states, params = played(36 if negotiates else 12, negotiation_on=negotiates)
     style = make_style(theme, 1.0)
