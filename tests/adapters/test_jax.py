@@ -12,6 +12,7 @@ import pytest
 import tests.roles  # noqa: F401  # registers Town, Harvest and Pot
 from gpu_vecenv import EpisodeStatistics, join_states
 from gpu_vecenv.errors import ArrayTypeError, MissingExtraError, ParameterError, ShapeError
+from tests.marks import slow_but
 from tests.trees import assert_trees_equal, map_tree
 
 jax = pytest.importorskip("jax")
@@ -266,7 +267,7 @@ def test_envs_that_callbacks_cannot_step_are_refused():
 
 
 @pytest.mark.works("JAX", "PPO in pure JAX solves CartPole, with steps between compiled calls and inside jax.lax.scan")
-@pytest.mark.parametrize("inside_jit", [False, True])
+@pytest.mark.parametrize("inside_jit", slow_but([False], [False, True]))
 def test_the_example_learns(inside_jit):
     pytest.importorskip("tyro")
     from examples.jax_ppo import Args, train

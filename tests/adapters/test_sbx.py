@@ -21,6 +21,8 @@ RUNS = {
     "DQN": (["cartpole"], OFF_POLICY),
     **{name: (["pendulum"], OFF_POLICY) for name in ("SAC", "TD3", "DDPG", "TQC", "CrossQ")},
 }
+QUICK = (("PPO", "tag"), ("DQN", "cartpole"), ("SAC", "pendulum"))
+"""Each kind of action: rows of several agents with several entries, discrete and continuous."""
 
 
 def works(what):
@@ -49,8 +51,7 @@ def trains(model, steps):
 
 @works("PPO, DQN, SAC, TD3, DDPG, TQC and CrossQ on `Sb3VecEnv`")
 @pytest.mark.parametrize("name, env", [
-    pytest.param(name, env, marks=slow_unless((name, env) != ("PPO", "pendulum") and name not in ("TD3", "DDPG")))
-    for name, (envs, _) in RUNS.items() for env in envs])  # fmt: skip
+    pytest.param(name, env, marks=slow_unless((name, env) in QUICK)) for name, (envs, _) in RUNS.items() for env in envs])
 def test_algorithms_run_on_the_rows_of_an_env(name, env):
     rows = make(env)
     model = model_of(name, rows, **RUNS[name][1])
