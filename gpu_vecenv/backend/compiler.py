@@ -43,7 +43,7 @@ FLAGS = (*SAME_BITS, "-fPIC", "-shared")
 def flags(spec: EnvSpec | Program, kind: BuildKind | None = None) -> tuple[str, ...]:
     """Return the flags of a kernel; see ``Program.prebuilt``. ``kind`` of an env is by default ``build_kind()``."""
     if isinstance(spec, Program):
-        return FLAGS if spec.prebuilt else (*FLAGS, "-O1")
+        return FLAGS if spec.prebuilt else (*FLAGS, "-Og")
     return (*FLAGS, *(kind or build_kind()).flags)
 
 
