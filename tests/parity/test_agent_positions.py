@@ -37,7 +37,7 @@ def observations(agents, neighbours, device="cpu", backend=None):
 @pytest.mark.parametrize("neighbours", slow_but([10], [1, 10, 32]))
 @pytest.mark.parametrize("agents", SIZES)
 def test_teams_give_the_bits_of_one_lane(agents, neighbours, builds):
-    teams = observations(agents, neighbours, backend=builds.team(7))
+    teams = observations(agents, neighbours, backend=builds.team(7, "-O1"))
     alone = observations(agents, neighbours)
     assert teams.tobytes() == alone.tobytes() and np.count_nonzero(alone[0]) > agents
 

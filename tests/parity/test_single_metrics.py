@@ -78,7 +78,7 @@ def make(spec):
         env = GpuVectorEnv(spec, num_envs=WORLDS, device=device, array="numpy", max_episode_steps=LIMIT, **options)
         if which == "cuda":
             return env
-        teams = {"seven lanes": ("-DGV_LANES=7", "-pthread"), "one by one": ONE_BY_ONE, "packs": ()}
+        teams = {"seven lanes": ("-DGV_LANES=7", "-pthread", "-O0"), "one by one": ONE_BY_ONE, "packs": ()}
         flags = sizes_as_constants(env.layout) if which == "constants" else teams[which]
         built = spec.kernel.with_name(f"{which}.so".replace(" ", "-"))
         if not built.exists():

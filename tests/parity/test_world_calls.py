@@ -85,7 +85,7 @@ def gang(tmp_path_factory):
     def make(lanes=None, builds=None, **params):
         env = GpuVectorEnv(spec, num_envs=3, device="cpu", array="numpy", **params)
         if lanes is not None:
-            env.worlds.backend = builds.team(lanes)(env.layout)
+            env.worlds.backend = builds.team(lanes, "-O0")(env.layout)
         return env
 
     return make

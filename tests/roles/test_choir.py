@@ -97,7 +97,7 @@ def test_a_wrong_length_of_an_axis_is_refused(length):
 def test_an_invalid_action_that_every_lane_reads_counts_once(whole, lanes, tmp_path):
     env = GpuVectorEnv(SPEC, num_envs=2, device="cpu", array="numpy", whole=whole, num_singers=9)
     if lanes > 1:
-        compile_object(SPEC, cpu_level(), tmp_path / "k.so", (f"-DGV_LANES={lanes}", "-pthread"))
+        compile_object(SPEC, cpu_level(), tmp_path / "k.so", (f"-DGV_LANES={lanes}", "-pthread", "-O0"))
         env.worlds.backend = CpuBackend(env.layout, tmp_path / "k.so", threads=1)
     env.reset(seed=0)
     notes = np.zeros((2, 9), np.int32)

@@ -83,7 +83,7 @@ def test_lanes_and_instruction_sets_change_no_bit(by, build, tmp_path):
     lanes = build not in LEVELS
     if not lanes and LEVELS.index(build) < LEVELS.index(cpu_level()):
         pytest.skip("this processor lacks the instructions")
-    flags = ("-DGV_LANES=3", "-pthread") if lanes else ()
+    flags = ("-DGV_LANES=3", "-pthread", "-O0") if lanes else ()
     expected = all_draws()
     library = ctypes.CDLL(str(compile_object(DRAW, cpu_level() if lanes else build, tmp_path / "draw.so", flags)))
     assert same(by(Changed(library, 50, 1 if lanes else None)), expected)
