@@ -64,7 +64,7 @@ def test_every_wrapper_of_the_package_is_listed():
     assert public == WRAPPERS.keys()
 
 
-@pytest.mark.parametrize("array", ARRAYS)
+@pytest.mark.parametrize("array", [pytest.param("numpy", marks=pytest.mark.slow), "torch", JAX])
 @pytest.mark.parametrize("copier", COPIERS)
 @pytest.mark.parametrize("name", WRAPPERS)
 def test_a_copy_of_a_wrapper_continues_as_the_original_does(name, copier, array):

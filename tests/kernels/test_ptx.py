@@ -161,7 +161,7 @@ def test_a_team_has_the_scratch_that_it_requests_in_blocks_of_all_sizes(name, pa
     assert blocks.teams * (layout.requested_scratch + 32) * 4 <= 48 * 1024
 
 
-@pytest.mark.parametrize("citizens", [1, 20, 100])
+@pytest.mark.parametrize("citizens", slow_but([20], [1, 20, 100]))
 def test_worlds_fill_the_shared_memory_of_a_block_at_most(citizens):
     """Time and flags of a step take shared memory, too, whether roles have arrays of their own or not."""
     for name, agents in (("Town-v0", {"num_citizens": citizens}), ("WarpGridTag-v0", {"num_taggers": citizens})):
