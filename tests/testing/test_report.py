@@ -114,8 +114,10 @@ def test_an_env_of_another_package_is_no_subject():
         testing.Subject("CartPole-v1").make()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("env_id", [*IDS, *(f"tests.roles:{name}" for name in ("Town-v0", "Harvest-v0", "Pot-v0", "Choir-v0"))])
+@pytest.mark.parametrize("env_id", [
+    *(pytest.param(name, marks=pytest.mark.in_ci) for name in IDS),
+    *(pytest.param(f"tests.roles:{name}-v0", marks=pytest.mark.slow) for name in ("Town", "Harvest", "Pot", "Choir")),
+])  # fmt: skip
 def test_a_quick_check_of_an_env_passes(env_id):
     testing.check_env(env_id, quick=True)
 
