@@ -41,7 +41,7 @@ from gpu_vecenv.train.runner.size_grid import Sizes  # noqa: E402
 LEAST_RATIO, MOST_SECONDS, MARGIN = 0.9, 30.0, 0.2
 
 CASES = {
-    "cpu": {"WarpCartPole-v1": (1_000_000, 10_000_000), "WarpTag-v0": (50_000,)},
+    "cpu": {"WarpCartPole-v1": (300_000, 10_000_000), "WarpTag-v0": (50_000,)},
     "cuda": {"WarpCartPole-v1": (1_000_000, 100_000_000), "WarpTag-v0": (50_000, 5_000_000)},
 }
 """Steps of runs by env, by kind of device. The first number is that of the preset."""
