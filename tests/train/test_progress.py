@@ -207,6 +207,14 @@ def test_evaluate_counts_episodes_on_standard_error_if_asked(config, capsys):
     assert steps == 3 * PIECE_STEPS
 
 
+def test_evaluate_counts_the_steps_of_all_seeds(config, monkeypatch, capsys):
+    monkeypatch.setattr("gpu_vecenv.train.runner.measure.PIECE_STEPS", 1)
+    monkeypatch.setattr("gpu_vecenv.train.run_folder.progress.PLAIN_INTERVAL_S", 0.0)
+    evaluate(config, episodes=3, progress=True, seeds=4)
+    lines = capsys.readouterr().err.splitlines()
+    assert [int(re.search(r"(\d+) steps  ", line)[1]) for line in lines] == [3 * (number + 1) for number in range(len(lines))]
+
+
 def test_a_trainer_shows_its_progress_unless_quiet(config, capsys):
     Trainer(config, quiet=True).train()
     assert capsys.readouterr() == ("", "")

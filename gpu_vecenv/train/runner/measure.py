@@ -65,6 +65,7 @@ class Tally:
         rows: rows whose first episode goes on.
         roles: rows of each role.
         worlds: number of worlds.
+        steps: steps of each world that were added.
         metrics: metrics of the env.
         total, survival, length: return, steps alive and steps, float64 (R,).
         alive: bool (R,), alive after the last step.
@@ -74,7 +75,7 @@ class Tally:
 
     def __init__(self, players: Players, keep_actions: bool = False):
         self.actions: list[list[Tensor]] | None = [] if keep_actions else None
-        self.roles, self.worlds = players.collector.env.role_rows, players.collector.env.num_worlds
+        self.roles, self.worlds, self.steps = players.collector.env.role_rows, players.collector.env.num_worlds, 0
         device, self.rows = players.collector.env.device, players.collector.rollout.num_rows
         self._running, self.alive = torch.ones(2, self.rows, dtype=torch.bool, device=device)
         self.total, self.survival, self.length = torch.zeros(3, self.rows, dtype=torch.float64, device=device)
@@ -92,6 +93,7 @@ class Tally:
         ended, agent_alive = (piece.terminated | piece.truncated)[:steps], piece.agent_alive[:steps]
         first = self._running & (ended.cumsum(0, dtype=torch.int32) - ended.int() == 0)  # (steps, R), of the first episodes
         counts = first & valid[:steps]
+        self.steps += steps
         for rewards in torch.where(counts, piece.reward[:steps], 0.0).double():
             self.total += rewards  # one step after the other, so that every device gives the same bits
         if self.actions is not None:
@@ -214,20 +216,18 @@ def _play(
     seeds: int,
 ) -> None:
     """Play the episodes of the last tally; see ``measure()``."""
-    env, tally, played, before = players.collector.env, tallies[-1], 0, len(tallies) - 1
+    env, tally, before = players.collector.env, tallies[-1], len(tallies) - 1
     worlds, limit, most = env.num_worlds, step_limit(env), most_steps(env, max_steps)
     while tally.rows:
         over = worlds - tally.rows // env.num_agents
-        if played >= most:
+        if tally.steps >= most:
             returns = ", ".join(f"{role} {value:.6g}" for role, value in means_of(tallies).mean_return.items())
             raise UnfinishedError(f"{too_long(most)}, got {over} of {worlds} that ended; mean return so far: {returns}. {LONGER}")
         piece = players.step(deterministic)
-        steps = min(piece.num_steps, most - played)
-        tally.add(piece, players.valid(), steps)
-        played += steps
+        tally.add(piece, players.valid(), min(piece.num_steps, most - tally.steps))
         if display is not None:
-            over, done = worlds - tally.rows // env.num_agents, (played + before * played) * worlds
-            fraction = (before + min(1.0, max(over / worlds, played / limit))) / seeds  # the time limit bounds the steps
+            over, done = worlds - tally.rows // env.num_agents, sum(each.steps for each in tallies) * worlds
+            fraction = (before + min(1.0, max(over / worlds, tally.steps / limit))) / seeds  # the time limit bounds the steps
             over, total = over + before * worlds, worlds * seeds
             display.show(fraction, f"{over:,} of {total:,} episodes  {done:,} steps  {display.rate(done):,.0f} steps/s")
 
