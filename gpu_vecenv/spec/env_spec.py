@@ -142,8 +142,12 @@ class EnvSpec:
         """The state fields, and one for each metric."""
         return self.state + tuple(metric.field for metric in self.metrics)
 
-    def resolve(self, values: Mapping[str, Any]) -> Params:
+    def resolve(self, values: Mapping[str, Any], options: Sequence[str] = ()) -> Params:
         """Return all parameters: those of ``values``, checked and converted, and defaults for the rest.
+
+        Args:
+            values: parameters by name.
+            options: further keywords of the caller, which the error about an unknown name may suggest.
 
         Raises:
             UnknownParameterError: a name that the env does not have.
@@ -153,7 +157,7 @@ class EnvSpec:
         known = {param.name: param for param in self.params}
         for name in values:
             if name not in known:
-                close = difflib.get_close_matches(name, known, n=1)
+                close = difflib.get_close_matches(name, [*known, *options], n=1)
                 hint = f" Did you mean {close[0]!r}?" if close else ""
                 raise UnknownParameterError(  # the first words are Python's, by which TorchRL knows this error
                     f"got an unexpected keyword argument {name!r}: {self.name} has no parameter of this name.{hint} "

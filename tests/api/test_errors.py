@@ -23,6 +23,8 @@ from tests.api.envs import assert_same, host_info, make, random_actions
     ("WarpTag-v0", {"num_taggerz": 2}, errors.UnknownParameterError,
      "got an unexpected keyword argument 'num_taggerz': WarpTag-v0 has no parameter of this name. Did you mean 'num_taggers'"),
     ("WarpCartPole-v1", {"gravty": 2}, errors.UnknownParameterError, "'gravty': WarpCartPole-v1 has no parameter"),
+    ("WarpCartPole-v1", {"num_env": 2}, errors.UnknownParameterError, r"this name\. Did you mean 'num_envs'\? It has: sutton"),
+    ("WarpTag-v0", {"auto_reset_mode": "same_step"}, errors.UnknownParameterError, "Did you mean 'autoreset_mode'"),
     ("WarpTag-v0", {"max_episode_steps": 10}, errors.UnknownParameterError, "keyword argument 'max_episode_steps'"),
     ("WarpTag-v0", {"seed": 10}, errors.UnknownParameterError, "keyword argument 'seed'"),
     ("WarpTag-v0", {"view": "rows"}, errors.ParameterError, "view must be one of 'worlds', 'agents', got 'rows'"),

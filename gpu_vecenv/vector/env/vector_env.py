@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -131,7 +132,7 @@ class GpuVectorEnv(Copied, VectorEnv[ArrayT, Any, ArrayT]):
         style = make_style(render_theme, render_scale, ("render_theme", "render_scale"))
         params = {name: 0 if name == "max_episode_steps" and value is None else value for name, value in params.items()}
         self.env_spec = env_spec
-        self.layout = layout = Layout(env_spec, env_spec.resolve(params))
+        self.layout = layout = Layout(env_spec, env_spec.resolve(params, OPTIONS))
         self.params, self.num_agents, self.role_counts = layout.params, layout.num_agents, layout.role_counts
         self.num_worlds = count_worlds(num_envs, num_worlds, layout, view == "agents")
         self.first_world = check_first_world(first_world, self.num_worlds)
@@ -622,3 +623,7 @@ class GpuVectorEnv(Copied, VectorEnv[ArrayT, Any, ArrayT]):
         if self.closed or not self._started:
             self._require_open()
             raise SequenceError(f"call reset() before {call}.")
+
+
+OPTIONS = tuple(name for name in inspect.signature(GpuVectorEnv).parameters if name not in ("env_spec", "params"))
+"""Keywords that are the same for every env."""
