@@ -202,6 +202,8 @@ def test_matches_that_do_not_fit_are_refused(runs):
         evaluate(None, 2, {"tagger": str(runs / "a")}, device="cpu")
     with pytest.raises(ConfigError, match=r"a:pilot: expected one of the policies of that run, .*'runner'\], got 'pilot'"):
         evaluate(str(runs / "a"), 2, {"tagger": f"{runs / 'a'}:pilot"}, device="cpu")
+    with pytest.raises(CheckpointError, match=r"'flea', got policies \[.*'runner'\] and the scripted \['chase', 'flee'\]"):
+        evaluate(str(runs / "a"), 2, {"runner": "flea"}, device="cpu")
     with pytest.raises(ConfigError, match="opponents: expected roles that policy_map does not name"):
         evaluate(str(runs / "a"), 2, {"runner": "random"}, opponents={"runner": still})
 

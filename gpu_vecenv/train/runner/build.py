@@ -6,7 +6,7 @@ import contextlib
 import difflib
 import importlib
 import inspect
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -173,7 +173,9 @@ def close_on_error(owned: Closable) -> Iterator[None]:
         raise
 
 
-def load_policy(policies: dict[str, Policy], name: str, path: str | Path, acts_only: bool = False) -> None:
+def load_policy(
+    policies: dict[str, Policy], name: str, path: str | Path, acts_only: bool = False, scripted: Sequence[str] = ()
+) -> None:
     """Load the weights of the policy ``name`` from a checkpoint.
 
     Args:
@@ -182,6 +184,7 @@ def load_policy(policies: dict[str, Policy], name: str, path: str | Path, acts_o
         path: the checkpoint, or text that names a policy in it, see ``PolicySource``; by default the policy of this name.
         acts_only: its values are not read. A critic whose inputs have another size is left out, because the number of agents may
             differ from that in training.
+        scripted: scripted policies of the env, which the error about an unknown name lists.
 
     Raises:
         ConfigError: ``policies`` holds no such policy.
@@ -193,7 +196,8 @@ def load_policy(policies: dict[str, Policy], name: str, path: str | Path, acts_o
     saved = load_checkpoint(source.run if source.which == "newest" else source.file)["policies"]
     saved_name = source.policy or name
     if saved_name not in saved:
-        raise CheckpointError(f"{path}: expected a policy named {saved_name!r}, got policies {list(saved)}")
+        also = f" and the scripted {scripted}" if scripted else ""
+        raise CheckpointError(f"{path}: expected a policy named {saved_name!r}, got policies {list(saved)}{also}")
     expected, state = policies[name].state_dict(), saved[saved_name]
     if state == {} and expected:
         raise CheckpointError(

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from gpu_vecenv.train.config import ResolvedConfig
 from gpu_vecenv.train.policies.contract import Actor, Policy
-from gpu_vecenv.train.policies.function import Function, fixed_policies
+from gpu_vecenv.train.policies.function import Function, fixed_policies, scripted_of
 from gpu_vecenv.train.run_folder.checkpoint import checkpoint_in_errors
 from gpu_vecenv.train.runner.build import load_policy
 from gpu_vecenv.train.runner.collector import Collector, whole_rollout
@@ -109,7 +109,7 @@ class Players:
         for name in policies:
             file = config.load_policies.get(name, checkpoint)
             if file is not None and not is_random(name) and name not in fixed:
-                load_policy(policies, name, file, acts_only=True)
+                load_policy(policies, name, file, acts_only=True, scripted=[*scripted_of(env)])
         return cls(env, present, policies, num_steps, functions=functions)
 
     def step(self, deterministic: bool) -> Rollout:
