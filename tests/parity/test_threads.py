@@ -112,7 +112,7 @@ def test_a_thread_that_cannot_start_ends_the_threads_started_before(monkeypatch,
 def test_invalid_numbers_of_threads_raise_an_error(monkeypatch, given):
     monkeypatch.setenv("GPU_VECENV_NUM_THREADS", given)
     with pytest.raises(ParameterError, match="GPU_VECENV_NUM_THREADS must be an integer from 1 to 4096, got"):
-        cartpole.make_vec(4, device="cpu")
+        cartpole.make_vec(4, device="cpu", array="numpy")
 
 
 @pytest.mark.parametrize("given", [1, 10, 4096])
