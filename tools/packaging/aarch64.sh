@@ -6,8 +6,10 @@
 # An aarch64 Python of Debian and aarch64 wheels of the requirements are put into FOLDER, which may hold them from an earlier call,
 # and qemu-user runs tests/parity/test_same_bits.py there. Needed: a Debian system with apt-get, qemu-user, and python3 with pip.
 # Kernels of the tests' own envs are compiled by zig of this machine, those of the package come from the wheel. Without torch.
+# The quick tests of tests/parity follow if AARCH64_CXX names a compiler with a C++ library, such as aarch64-linux-gnu-g++ of
+# Debian's g++-aarch64-linux-gnu: it compiles teams of threads and builds without packs, for which `zig cc` has no library.
 set -euo pipefail
-[ $# -ge 2 ] || { sed -n '2,9p' "$0" >&2; exit 2; }
+[ $# -ge 2 ] || { sed -n '2,10p' "$0" >&2; exit 2; }
 wheel="$(realpath "$1")" folder="$(mkdir -p "$2" && cd "$2" && pwd)"
 shift 2
 cd "$(dirname "$0")/../.."
@@ -42,3 +44,8 @@ python=(qemu-aarch64 "$folder/system/usr/bin/python3.11")
 print(platform.machine(), gpu_vecenv.__file__)'
 # With -m "not gpu", because pyproject.toml leaves slow cases out.
 "${python[@]}" -m pytest -n 0 -m "not gpu" --timeout 3000 tests/parity/test_same_bits.py -k recorded "$@"
+
+[ -n "${AARCH64_CXX:-}" ] || exit 0
+export CXX="$AARCH64_CXX"
+# Without the tests of local memory, which need NVRTC.
+"${python[@]}" -m pytest -n 0 -m "not gpu and not slow" --timeout 3000 tests/parity -k "not recorded and not local_memory" "$@"
