@@ -31,12 +31,7 @@ GV_FN void gv_row_loss(GvActor& actor, const GvArgs& a, float* outputs, GvTile<S
         GV_UNROLL for (gv_i32 i = 0; i < GV_ENTRIES; ++i) action[i] = row.action[i];
     }
 #ifdef GV_CHOICES
-    const gv_u8* mask = nullptr;
-    if (GV_MASKED && a.mask.at != nullptr) {
-        const gv_i64 steps = row.sample / a.samples_per_step, sample = row.sample % a.samples_per_step;
-        mask = (const gv_u8*)a.mask.at + steps * a.mask.step + sample * a.mask.sample;
-    }
-    gv_actor_loss(outputs, deltas, in_tile, row, action, mask, settings, actor.terms);
+    gv_actor_loss(outputs, deltas, in_tile, row, action, gv_mask_of_sample(a, row.sample), settings, actor.terms);
 #else
     GV_UNROLL for (gv_i32 i = 0; i < GV_ENTRIES; ++i) action[i] = (action[i] - a.box.centre[i]) / a.box.half_width[i];
     gv_actor_loss(outputs, deltas, in_tile, row, action, a.box.log_std, settings, actor.terms, actor.spread);

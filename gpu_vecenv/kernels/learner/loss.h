@@ -59,15 +59,34 @@ GV_FN constexpr gv_i32 gv_mask_first(gv_i32 entry) {
     constexpr gv_i32 first[GV_ENTRIES] = GV_MASK_FIRST;
     return first[entry];
 }
+// Columns of a row's mask.
+GV_FN constexpr gv_i32 gv_mask_columns() {
+    gv_i32 columns = 0;
+    for (gv_i32 entry = 0; entry < GV_ENTRIES; ++entry) columns += gv_mask_first(entry) >= 0 ? gv_choices(entry) : 0;
+    return columns;
+}
 
 #define GV_FORBIDDEN -3.4028234663852886e38f  // logit of a forbidden choice, as in distributions.py
+
+// Flags of up to 32 choices as bits. All loads wait together, as no store is between them.
+GV_FN gv_u32 gv_allowed(const gv_u8* mask, gv_i32 count) {
+    gv_u32 allowed = 0;
+    GV_UNROLL for (gv_i32 i = 0; i < 32; ++i) {
+        if (i < count) allowed |= (gv_u32)(mask[i] != 0) << i;
+    }
+    return allowed;
+}
 
 // Replaces the logits of an entry by log-probabilities and returns the entropy; true in `none` if the mask allows no choice.
 GV_FN float gv_log_probs(float* logits, gv_i32 n, const gv_u8* mask, bool& none) {
     none = mask != nullptr;
-    GV_UNROLL_BY_4 for (gv_i32 i = 0; mask != nullptr && i < n; ++i) {
-        logits[i] = mask[i] != 0 ? logits[i] : GV_FORBIDDEN;
-        none = none && mask[i] == 0;
+    for (gv_i32 first = 0; mask != nullptr && first < n; first += 32) {
+        const gv_i32 count = n - first < 32 ? n - first : 32;
+        const gv_u32 allowed = gv_allowed(mask + first, count);
+        GV_UNROLL_BY_4 for (gv_i32 i = 0; i < count; ++i) {
+            logits[first + i] = allowed >> i & 1 ? logits[first + i] : GV_FORBIDDEN;
+        }
+        none = none && allowed == 0;
     }
     float largest = logits[0];
     GV_UNROLL_BY_4 for (gv_i32 i = 1; i < n; ++i) largest = gv_max(largest, logits[i]);

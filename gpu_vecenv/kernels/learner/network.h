@@ -87,6 +87,30 @@ GV_FN void gv_set_feature(const GvNetwork<OUTPUTS>& network, GvTile<STRIDE> tile
     gv_set(tile, row, GV_FEATURES + i, gv_rest(normal));
 }
 
+// The same for features i to i + 3 of a row; all places are multiples of four numbers.
+struct alignas(16) GvFour {
+    float number[4];
+};
+struct alignas(4 * sizeof(GvHalf)) GvFourHalves {
+    GvHalf number[4];
+};
+template <gv_i32 OUTPUTS, gv_i32 STRIDE>
+GV_FN void gv_set_four_features(const GvNetwork<OUTPUTS>& network, GvTile<STRIDE> tile, gv_i32 row, gv_i32 i, const float* x,
+                                float limit) {
+    const float* numbers = network.floats + gv_biases_at(GV_LAST) + GvNetwork<OUTPUTS>::COLUMNS + i;
+    const GvFour offset = *(const GvFour*)numbers, scale = *(const GvFour*)(numbers + GV_FEATURES);
+    const GvFour shift = *(const GvFour*)(numbers + 2 * GV_FEATURES), four = *(const GvFour*)x;
+    GvFourHalves high, low;
+    GV_UNROLL for (gv_i32 k = 0; k < 4; ++k) {
+        const float moved = (four.number[k] - offset.number[k]) * scale.number[k] + shift.number[k];
+        const float normal = gv_clamp(moved, -limit, limit);
+        high.number[k] = gv_half(normal);
+        low.number[k] = gv_half(gv_rest(normal));
+    }
+    *(GvFourHalves*)(tile.at + row * STRIDE + i) = high;
+    *(GvFourHalves*)(tile.at + row * STRIDE + GV_FEATURES + i) = low;
+}
+
 // ---- forward ---------------------------------------------------------------------------------------------------
 
 // A unit: its value, and a factor times the derivative by x. The factor of the last hidden layer is GV_SCALE. That of the others

@@ -178,7 +178,7 @@ def _fitted(sizes: Sizes, device: torch.device) -> Sizes | str:
     choices: list[Sizes] = [sizes] if isinstance(sizes, RecurrentSizes) else []
     if not choices and not sizes.shared:
         whole = max(sizes.hidden) <= MAX_WHOLE and not sizes.head_columns
-        choices = [replace(sizes, rows=rows) for rows in (128, 64)] if whole else []
+        choices = [_with_staged_features(replace(sizes, rows=rows), most) for rows in (128, 64)] if whole else []
         choices += [replace(sizes, split=True, rows=rows) for rows in _split_rows(sizes)] if len(sizes.hidden) > 1 else []
     if not isinstance(sizes, RecurrentSizes):
         choices += [_with_stages(replace(sizes, split=True, wide=True, rows=rows), most) for rows in _split_rows(sizes)]
@@ -188,6 +188,13 @@ def _fitted(sizes: Sizes, device: torch.device) -> Sizes | str:
         if needed <= most:
             return choice
     return f"its layers need {needed:,} bytes of shared memory, and a block has {most:,} for them"
+
+
+def _with_staged_features(sizes: Sizes, most: int) -> Sizes:
+    """Return the sizes with room for many features of the next rows, if as many blocks of a multiprocessor have memory for it."""
+    more = replace(sizes, staged=not sizes.holds_features)
+    memory = more.update_memory
+    return more if memory.shared_bytes <= most and memory.resident == sizes.update_memory.resident else sizes
 
 
 def _with_stages(sizes: Sizes, most: int) -> Sizes:

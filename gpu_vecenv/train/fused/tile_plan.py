@@ -154,6 +154,8 @@ class Sizes:
     """Features of the shared part of observations, the first ones; a network with one is wide."""
     stages: int = 2
     """Chunks of a wide first layer in the memory of a block, or stages of the sums of its gradient."""
+    staged: bool = False
+    """The memory of a block has room for the features of the next rows, though they are many."""
     alone: bool = False
     """Blocks are so few that each has a multiprocessor of its own, with all its registers."""
     workers: int = 0
@@ -333,8 +335,13 @@ class Sizes:
 
     @property
     def staged_features(self) -> int:
-        """Features of a row that are prefetched: none if they are many, or if another kernel reads them."""
-        return self.features if self.holds_features and not self.split else 0
+        """Features of a row that are prefetched: none if the memory is short, or if another kernel reads them."""
+        return self.features if (self.holds_features or self.staged) and not self.split else 0
+
+    @property
+    def staged_piece(self) -> int:
+        """Features that are copied at a time: 16 bytes, if they are many."""
+        return 4 if self.staged and self.features % 4 == 0 else 1
 
     @property
     def staged_floats(self) -> int:
@@ -499,7 +506,8 @@ class Sizes:
             "FEATURE_COLUMNS": up_to(2 * self.features, 16), "FEATURE_STRIDE": self.feature_stride,
             "OUTPUT_STRIDE": self.output_stride, "DELTA_STRIDE": self.delta_stride, "LAST_CHUNK": self.last_chunk,
             "REGISTER_ENTRIES": self.register_entries, "FEATURES_IN_REGISTERS": int(self.holds_features),
-            "STAGED_FEATURES": self.staged_features, "STAGED_FLOATS": self.staged_floats, "SPREADS": self.spreads,
+            "STAGED_FEATURES": self.staged_features, "STAGED_PIECE": self.staged_piece,
+            "STAGED_FLOATS": self.staged_floats, "SPREADS": self.spreads,
             "TWO_COUNTS": int(self.may_lack_choice), "ACTOR_COLUMNS": self.actor_columns, "CRITIC_COLUMNS": self.critic_columns,
             "GRU_COLUMNS": 0, "ARRAY_COLUMNS": self.array_columns, "COMMON_COLUMNS": self.common_columns,
             "STAGES": STAGES, "STAGE_ROWS": STAGE_ROWS, **self._wide_macros,

@@ -223,6 +223,8 @@ CASES = {
     "discrete": {"action": spaces.Discrete(2)},
     "multi-discrete, 71 features": {"action": TAG, "features": 71},
     "masked": {"action": spaces.MultiDiscrete([5, 3, 4]), "features": 9, "masked": (0, 2)},
+    "staged features, masked": {"action": spaces.MultiDiscrete([40, 2]), "features": 64, "masked": (0,), "hidden": (32, 48)},
+    "staged features of odd size": {"action": spaces.Discrete(11), "features": 37, "masked": (0,), "forced": 0.3},
     "few choices": {"action": spaces.MultiDiscrete([5, 3, 4]), "features": 9, "masked": (0, 1, 2), "forced": 0.8},
     "one masked choice": {"action": spaces.Discrete(6), "masked": (0,), "activation": "relu"},
     "numbers": {"action": BOX, "features": 3},
