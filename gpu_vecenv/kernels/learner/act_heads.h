@@ -22,6 +22,10 @@ GV_FN GvChoice gv_draw_head(const float* logits, gv_i32 n, gv_u32 word, bool lik
     return choice;
 }
 
+GV_FN const gv_u32* gv_masks_of(const GvArgs& a) {
+    return GV_MASKED && a.mask.at != nullptr ? (const gv_u32*)a.allowed : nullptr;
+}
+
 // Calls use(group, own, rows, heads, top) for the tiles of team `number`: the group's rows, their places, and their last units.
 template <class Use>
 GV_FN void gv_each_tile_of_heads(const GvArgs& a, const GvLanes& team, gv_i32 number, bool draws, Use use) {
@@ -43,6 +47,8 @@ GV_FN void gv_each_tile_of_heads(const GvArgs& a, const GvLanes& team, gv_i32 nu
             const gv_i64 mask = i < count ? (gv_i64)of * GV_MASK_WORDS : -1;
             rows[i] = {{gv_place(a, a.action, of), mask, {}}, draws ? gv_row_counters(a.draw, of) : GvRowCounters{}};
         }
+        gv_find_chunks(team, group, heads, a.result == nullptr || !draws ? gv_masks_of(a) : nullptr,
+                       [&](gv_i32 i) -> const GvHeadRow& { return rows[i].at; });
         GvForget forget;
         GvTopUnits top;
         {
@@ -55,8 +61,6 @@ GV_FN void gv_each_tile_of_heads(const GvArgs& a, const GvLanes& team, gv_i32 nu
     gv_wait_copies<0>();
 }
 
-GV_FN const gv_u32* gv_masks_of(const GvArgs& a) { return GV_MASKED && a.mask.at != nullptr ? (const gv_u32*)a.allowed : nullptr; }
-
 // Writes the outputs of a chunk for the caller.
 GV_FN void gv_write_outputs(const GvArgs& a, const GvGroup& group, const GvOwn& own, const GvChunk& chunk) {
     GV_GROUP_FOR(i, own.rows * chunk.outputs) {
@@ -64,6 +68,12 @@ GV_FN void gv_write_outputs(const GvArgs& a, const GvGroup& group, const GvOwn& 
         a.result[((gv_i64)own.first + row) * GV_OUTPUTS + chunk.output + column] = own.outputs[row * GV_OUTPUT_STRIDE + column];
     }
     gv_group_barrier(group);
+}
+
+// Stores 0 as the choice in some entries without an allowed one.
+GV_FN void gv_choose_nothing(const GvArgs& a, const GvGroup& group, const GvOwn& own, const GvActRow* rows, gv_i32 entry,
+                             gv_i32 entries) {
+    GV_GROUP_FOR(i, own.rows * entries) ((gv_i32*)a.action.at)[rows[i / entries].at.action + entry + i % entries] = 0;
 }
 
 // Draws the actions of the rows, and stores them with their log-probabilities.
@@ -76,9 +86,7 @@ GV_FN void gv_act_tiles(const GvArgs& a, const GvLanes& team, gv_i32 number) {
             const auto row_at = [&](gv_i32 row) -> GvHeadRow& { return rows[row].at; };
             const gv_u32* masks = gv_masks_of(a);
             if (!gv_load_allowed(group, chunk, masks, row_at) && a.result == nullptr) {
-                GV_GROUP_FOR(i, own.rows * chunk.entries) {
-                    ((gv_i32*)a.action.at)[rows[i / chunk.entries].at.action + chunk.entry + i % chunk.entries] = 0;
-                }
+                gv_choose_nothing(a, group, own, rows, chunk.entry, chunk.entries);
                 return;
             }
             GV_LOOP for (gv_i32 masked = a.result == nullptr ? 1 : 0; masked < 2; ++masked) {  // callers get outputs without masks
@@ -94,6 +102,11 @@ GV_FN void gv_act_tiles(const GvArgs& a, const GvLanes& team, gv_i32 number) {
             });
             gv_add_terms_of_heads(log_prob, group, chunk, own.outputs);
         });
+        for (gv_i32 number = 0; number < GV_CHUNKS; ++number) {
+            const gv_i32 entry = gv_chunk_entry(number);
+            if (gv_next_chunk(heads, number) == number) continue;
+            gv_choose_nothing(a, group, own, rows, entry, gv_chunk_entry(number + 1) - entry);
+        }
         gv_each_value(log_prob, group, [&](gv_i32 row, float& sum) {
             if (row < own.rows) gv_log_prob_of(a, own.first + row) = sum;
         });

@@ -19,16 +19,32 @@ GV_FN GvLossRow gv_loss_row(const GvArgs& a, gv_i32 sample) {
     return {{gv_place_in(a.action, sample, a.samples_per_step), (gv_i64)sample * GV_MASK_WORDS, {}}, 1, 0.0f};
 }
 
-// Derivatives of the loss by the logits of an entry, which are stored from `column` on. Returns the entropy.
+// Derivatives of the loss by the logits of an entry, which are stored from `column` on. Returns the entropy H.
+//
+// With x_i = logit_i - largest, log p_i = x_i - log_sum. As d log p(a) / d logit_i = [i = a] - p_i and
+// dH / d logit_i = -p_i (log p_i + H), the derivative is p_i (bonus x_i + rest) - [i = a] force.
 GV_FN float gv_head_slopes(const float* at, gv_i32 n, gv_i32 taken, float push, const GvSettings& settings,
                            GvTile<GV_DELTA_STRIDE> deltas, gv_i32 row, gv_i32 column) {
+    constexpr bool FEW = GvLogits::FEW;
     const GvLogits logits = gv_logits(at, n);
-    const GvHeadTerms terms = gv_head_terms(logits);
-    gv_each_logit(logits, [&](gv_i32 i, float logit) {
-        const float log_p = (logit - terms.largest) - terms.log_sum, p = gv_fast_exp(log_p), here = i == taken ? 1.0f : 0.0f;
-        const float bonus = p > 0.0f ? settings.entropy_coef * (p * (log_p + terms.entropy)) : 0.0f;
-        if (i < n) gv_set_delta(deltas, row, column + i, terms.none ? 0.0f : bonus - push * (here - p), settings);
-    });
+    float weights[FEW ? GV_MOST_CHOICES : 1];  // exponentials
+    const GvHeadTerms terms = gv_head_terms(logits, [&](gv_i32 i, float weight) { weights[FEW ? i : 0] = weight; });
+    const float scaled = settings.scale * push, bonus = settings.scale * settings.entropy_coef;
+    const float force = terms.none ? 0.0f : scaled + (scaled - scaled);  // NaN for what is not finite
+    const float inverse = terms.none ? 0.0f : terms.inverse, rest = gv_fma(bonus, terms.entropy - terms.log_sum, force);
+    const auto slope = [&](gv_i32 i, float logit) {
+        const float x = logit - terms.largest, p = (FEW ? weights[FEW ? i : 0] : gv_fast_exp(x)) * inverse;
+        return (p == 0.0f ? 0.0f : p * gv_fma(bonus, x, rest)) - (i == taken ? force : 0.0f);  // x may be infinite where p is 0
+    };
+    if constexpr (FEW && GV_EVEN_CHOICES) {
+        GV_UNROLL for (gv_i32 i = 0; i < GV_MOST_CHOICES; i += 2) {
+            if (i < n) gv_set_pair(deltas, row, column + i, slope(i, logits.few[i]), slope(i + 1, logits.few[i + 1]));
+        }
+    } else {
+        gv_each_logit(logits, [&](gv_i32 i, float logit) {
+            if (i < n) gv_set(deltas, row, column + i, gv_within_half(slope(i, logit)));
+        });
+    }
     return terms.none ? 0.0f : terms.entropy;
 }
 
@@ -39,13 +55,32 @@ struct GvLossTile {
     GvTile<GV_DELTA_STRIDE> deltas;
     const gv_u32* masks;
     const gv_i32* actions;
+    gv_i32* taken;  // choices in the first entries of the present chunk, in the order of gv_each_head()
 };
 
-// Outputs of a chunk for the group's rows, unless no row has an allowed choice: then it returns false.
+// Starts the copies of the choices that the rows have taken in the first GV_TAKEN_ENTRIES entries of a chunk, if it has more; 0 for
+// rows that do not count. A lane reads its own copies.
+GV_FN void gv_start_taken(const GvGroup& group, const GvChunk& chunk, const GvLossTile& tile) {
+    const gv_i32 entries = chunk.entries < GV_TAKEN_ENTRIES ? chunk.entries : GV_TAKEN_ENTRIES;
+    GV_GROUP_FOR(i, GV_OWN * entries) {
+        const GvLossRow& row = tile.rows[i % GV_OWN];
+        const gv_i32* from = tile.actions + (row.counts != 0 ? row.at.action + chunk.entry + i / GV_OWN : 0);
+        gv_start_copy<1>((float*)tile.taken + i, (const float*)from, row.counts != 0);
+    }
+    gv_end_copies();
+}
+GV_FN gv_i32 gv_taken(const GvChunk& chunk, const GvLossTile& tile, gv_i32 row, gv_i32 entry) {
+    if (entry - chunk.entry < GV_TAKEN_ENTRIES) return tile.taken[row + GV_OWN * (entry - chunk.entry)];
+    return tile.rows[row].counts != 0 ? tile.actions[tile.rows[row].at.action + entry] : 0;
+}
+
+// Outputs of a chunk for the group's rows and the choices taken, unless no row has an allowed choice: then it returns false.
 GV_FN bool gv_outputs_of_chunk(const GvGroup& group, const GvChunk& chunk, const GvTopUnits& top, const GvLossTile& tile) {
     const auto row_at = [&](gv_i32 row) -> GvHeadRow& { return tile.rows[row].at; };
     if (!gv_load_allowed(group, chunk, tile.masks, row_at)) return false;
+    gv_start_taken(group, chunk, tile);
     gv_chunk_outputs(group, chunk, top, tile.masks != nullptr, tile.outputs, row_at);
+    gv_wait_copies<0>();
     return true;
 }
 
@@ -56,8 +91,7 @@ GV_FN void gv_log_probs_of_rows(GvRowSums& log_prob, const GvLanes& team, const 
     gv_each_chunk(team, heads, [&](const GvChunk& chunk) {
         if (!gv_outputs_of_chunk(group, chunk, top, tile)) return;
         gv_each_head(group, chunk, tile.outputs, [&](gv_i32 row, gv_i32 entry, float* logits) {
-            const gv_i32 taken = tile.rows[row].counts != 0 ? tile.actions[tile.rows[row].at.action + entry] : 0;
-            logits[0] = gv_head_log_prob(logits, gv_head_choices(entry), taken);
+            logits[0] = gv_head_log_prob(logits, gv_head_choices(entry), gv_taken(chunk, tile, row, entry));
         });
         gv_add_terms_of_heads(log_prob, group, chunk, tile.outputs);
     });
@@ -65,20 +99,16 @@ GV_FN void gv_log_probs_of_rows(GvRowSums& log_prob, const GvLanes& team, const 
 
 // Computes the derivatives by the outputs of a chunk, in the tile. Returns a lane's part of the entropy.
 GV_FN float gv_slopes_of_chunk(const GvGroup& group, const GvChunk& chunk, const GvLossTile& tile, const GvSettings& settings) {
+    float entropy = 0.0f;
     gv_each_head(group, chunk, tile.outputs, [&](gv_i32 row, gv_i32 entry, float* logits) {
         const GvLossRow& of = tile.rows[row];
-        const gv_i32 n = gv_head_choices(entry), column = gv_head_column(entry);
+        const gv_i32 n = gv_head_choices(entry), column = gv_head_column(chunk, entry);
         if (of.counts == 0) {
             for (gv_i32 i = 0; i < n; ++i) gv_set(tile.deltas, row, column + i, 0.0f);
             return;
         }
-        const gv_i32 taken = tile.actions[of.at.action + entry];
-        logits[0] = gv_head_slopes(logits, n, taken, of.push, settings, tile.deltas, row, column);
+        entropy += gv_head_slopes(logits, n, gv_taken(chunk, tile, row, entry), of.push, settings, tile.deltas, row, column);
     });
-    GvRowSums entropies = {};
-    gv_add_terms_of_heads(entropies, group, chunk, tile.outputs);
-    float entropy = 0.0f;
-    gv_each_value(entropies, group, [&](gv_i32 row, float& sum) { entropy += tile.rows[row].counts != 0 ? sum : 0.0f; });
     return entropy;
 }
 

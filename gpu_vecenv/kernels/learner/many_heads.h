@@ -3,8 +3,8 @@
 // memory, where lanes read them, one entry of a row at a time. So outputs never reach global memory.
 //
 // Two kernels come before those that compute. gv_pack_heads writes the weights as numbers of 16 bits, high parts and low parts,
-// because each tile of rows reads them again. gv_pack_masks writes masks as bits, in the order of the chunks. A group leaves out the
-// chunks in which none of its rows has an allowed choice.
+// because each tile of rows reads them again. gv_pack_masks writes masks as bits, in the order of the chunks. A team leaves out the
+// chunks in which no row of its tile has an allowed choice, and a group those in which none of its rows has one.
 #pragma once
 #include "learner/load_network.h"
 #include "learner/loss.h"
@@ -18,7 +18,7 @@
     }
 GV_TABLE_IN_MEMORY(gv_chunk_entry, GV_CHUNK_ENTRIES)    // first entry of a chunk, and behind the last one
 GV_TABLE_IN_MEMORY(gv_chunk_output, GV_CHUNK_OUTPUTS)   // first output of a chunk, and behind the last one
-GV_TABLE_IN_MEMORY(gv_head_column, GV_HEAD_COLUMNS_AT)  // by entry: its first column in its chunk
+GV_TABLE_IN_MEMORY(gv_column_of, GV_HEAD_COLUMNS_AT)    // by entry: its first column in its chunk
 GV_TABLE_IN_MEMORY(gv_choices_of, GV_CHOICES)           // by entry
 GV_TABLE_IN_MEMORY(gv_mask_column, GV_MASK_COLUMNS)     // by output: its column in masks, -1 without one
 
@@ -26,7 +26,7 @@ GV_TABLE_IN_MEMORY(gv_mask_column, GV_MASK_COLUMNS)     // by output: its column
 #define GV_CHUNK_PART (GV_HEAD_COLUMNS * GV_LAST_STRIDE)  // numbers of 16 bits of the high or the low parts of a chunk
 #define GV_CHUNK_WORDS (GV_HEAD_COLUMNS / 32)             // words of a row's mask in a chunk
 #define GV_MASK_WORDS (GV_CHUNKS * GV_CHUNK_WORDS)
-#define GV_SOME_COLUMNS 16                                // outputs whose sums are in registers at a time
+#define GV_SOME_COLUMNS (GV_MASKED ? 16 : 32)             // outputs whose sums are in registers at a time; masks need some, too
 
 // Number of choices of an entry: a constant if all have as many.
 GV_FN gv_i32 gv_head_choices(gv_i32 entry) { return GV_EQUAL_CHOICES > 0 ? GV_EQUAL_CHOICES : gv_choices_of(entry); }
@@ -93,6 +93,7 @@ struct GvHeads {
     GvHalf* weights;      // [2, 2, GV_HEAD_COLUMNS, GV_LAST_STRIDE]
     float* of_columns;    // biases, [2, GV_HEAD_COLUMNS]
     gv_i32 turn;          // the one that is copied
+    gv_i32* next;         // [GV_CHUNKS + 1], see gv_find_chunks()
 };
 struct GvChunk {
     gv_i32 number, entry, entries, output, outputs;  // first entry and output, and their numbers
@@ -113,17 +114,23 @@ GV_FN void gv_start_chunk(const GvLanes& team, const GvHeads& heads, gv_i32 chun
     gv_end_copies();
 }
 
-// Returns the memory of the chunks, with the first chunk on its way.
+// Returns the memory of the chunks, with the first chunk on its way. A barrier must follow.
 GV_FN GvHeads gv_start_heads(const GvLanes& team, const GvHalf* packed, const GvLayer* layers, GvHalf* halves, float* floats) {
-    const GvHeads heads = {packed, layers[GV_LAYERS].bias, halves + GV_HEAD_WEIGHTS_AT, floats + GV_HEAD_BIASES_AT, 0};
+    GvHeads heads = {packed, layers[GV_LAYERS].bias, halves + GV_HEAD_WEIGHTS_AT, floats + GV_HEAD_BIASES_AT, 0,
+                     (gv_i32*)(floats + GV_HEAD_NEXT_AT)};
+    GV_ONCE heads.next[0] = 0;
     gv_start_chunk(team, heads, 0);
     return heads;
 }
 
-// Calls use(chunk) for all chunks. The first one of the next call is on its way after it; gv_wait_copies<0>() waits for it.
+// The first chunk from number `from` on that is computed; GV_CHUNKS behind the last one.
+GV_FN gv_i32 gv_next_chunk(const GvHeads& heads, gv_i32 from) { return GV_MASKED ? heads.next[from] : from; }
+
+// Calls use(chunk) for the chunks that are computed. The first one is on its way again after the last one;
+// gv_wait_copies<0>() waits for it.
 template <class Use>
 GV_FN void gv_each_chunk(const GvLanes& team, GvHeads& heads, Use use) {
-    GV_LOOP for (gv_i32 number = 0; number < GV_CHUNKS; ++number) {
+    GV_LOOP for (gv_i32 number = gv_next_chunk(heads, 0); number < GV_CHUNKS; number = gv_next_chunk(heads, number + 1)) {
         const gv_i32 entry = gv_chunk_entry(number), output = gv_chunk_output(number);
         const GvTile<GV_LAST_STRIDE> high = {heads.weights + heads.turn * 2 * GV_CHUNK_PART};
         const GvChunk chunk = {
@@ -133,9 +140,15 @@ GV_FN void gv_each_chunk(const GvLanes& team, GvHeads& heads, Use use) {
         gv_wait_copies<0>();
         gv_barrier(team);  // the chunk is there, and nobody reads the one before it
         heads.turn ^= 1;
-        gv_start_chunk(team, heads, number + 1 < GV_CHUNKS ? number + 1 : 0);
+        const gv_i32 following = gv_next_chunk(heads, number + 1);
+        gv_start_chunk(team, heads, following < GV_CHUNKS ? following : gv_next_chunk(heads, 0));
         use(chunk);
     }
+}
+
+// First column of an entry in its chunk.
+GV_FN gv_i32 gv_head_column(const GvChunk& chunk, gv_i32 entry) {
+    return GV_EQUAL_CHOICES > 0 ? (entry - chunk.entry) * GV_EQUAL_CHOICES : gv_column_of(entry);
 }
 
 // ---- units and outputs -----------------------------------------------------------------------------------------
@@ -166,6 +179,38 @@ struct GvHeadRow {
     gv_i64 action, mask;  // places of its numbers in the arrays of actions and of bits of masks; -1 for a row that does not count
     gv_u32 allowed[GV_CHUNK_WORDS];  // in the present chunk
 };
+
+// Finds the chunks in which a row of the tile has an allowed choice; all, if `masks` is null. Others are not computed, and their
+// weights are not copied. The first one is on its way afterwards.
+// `row(i)` is the GvHeadRow of the group's row i.
+template <class Row>
+GV_FN void gv_find_chunks(const GvLanes& team, const GvGroup& group, const GvHeads& heads, const gv_u32* masks, Row row) {
+    if (!GV_MASKED) return;
+    const gv_i32 coming = heads.next[0];
+    gv_i32* of_groups = heads.next + GV_CHUNKS + 1;  // [GV_GROUPS, GV_CHUNKS]
+    gv_group_barrier(group);  // rows are there
+    GV_GROUP_FOR(chunk, GV_CHUNKS) {
+        gv_u32 any = masks == nullptr ? 1 : 0;
+        GV_UNROLL_BY_4 for (gv_i32 i = 0; i < GV_OWN * GV_CHUNK_WORDS; ++i) {
+            const gv_i64 mask = row(i / GV_CHUNK_WORDS).mask;
+            any |= masks == nullptr || mask < 0 ? 0 : masks[mask + chunk * GV_CHUNK_WORDS + i % GV_CHUNK_WORDS];
+        }
+        of_groups[group.number * GV_CHUNKS + chunk] = any != 0;
+    }
+    gv_barrier(team);  // nobody reads those of the tile before
+    GV_FOR(chunk, GV_CHUNKS + 1) {
+        gv_i32 next = chunk, any = 0;
+        for (; next < GV_CHUNKS && any == 0; next += any == 0) {
+            for (gv_i32 number = 0; number < GV_GROUPS; ++number) any |= of_groups[number * GV_CHUNKS + next];
+        }
+        heads.next[chunk] = next;
+    }
+    gv_barrier(team);
+    const gv_i32 first = heads.next[0];
+    if (first == coming || first == GV_CHUNKS) return;
+    gv_wait_copies<0>();  // for the one that was first in the tile before
+    gv_start_chunk(team, heads, first);
+}
 
 // Loads the masks of a chunk for the group's rows, unless `masks` is null. Returns false if no row has an allowed choice. `row(i)` is
 // the GvHeadRow of row i.
@@ -207,7 +252,7 @@ template <class F>
 GV_FN void gv_each_head(const GvGroup& group, const GvChunk& chunk, float* outputs, F f) {
     GV_LOOP GV_GROUP_FOR(i, GV_OWN * chunk.entries) {
         const gv_i32 row = i % GV_OWN, entry = chunk.entry + i / GV_OWN;
-        f(row, entry, outputs + row * GV_OUTPUT_STRIDE + gv_head_column(entry));
+        f(row, entry, outputs + row * GV_OUTPUT_STRIDE + gv_head_column(chunk, entry));
     }
     gv_group_barrier(group);
 }
@@ -217,7 +262,7 @@ typedef GvValues<float, GV_OWN> GvRowSums;
 GV_FN void gv_add_terms_of_heads(GvRowSums& sums, const GvGroup& group, const GvChunk& chunk, const float* outputs) {
     gv_each_value(sums, group, [&](gv_i32 row, float& sum) {
         for (gv_i32 entry = chunk.entry; entry < chunk.entry + chunk.entries; ++entry) {
-            sum += outputs[row * GV_OUTPUT_STRIDE + gv_head_column(entry)];
+            sum += outputs[row * GV_OUTPUT_STRIDE + gv_head_column(chunk, entry)];
         }
     });
 }
@@ -248,26 +293,29 @@ GV_FN void gv_each_logit(const GvLogits& logits, F f) {
     }
 }
 
-// Terms of the loss by the logits of an entry: the largest one, the logarithm of the sum of exponentials above it, the entropy.
+// Terms of the loss by the logits of an entry: the largest one, inverse and logarithm of the sum of exponentials above it, entropy.
 struct GvHeadTerms {
-    float largest, log_sum, entropy;
+    float largest, inverse, log_sum, entropy;
     bool none;  // the mask allows no choice
 };
-GV_FN GvHeadTerms gv_head_terms(const GvLogits& logits) {
+// Calls keep(i, exponential) for all choices.
+template <class Keep>
+GV_FN GvHeadTerms gv_head_terms(const GvLogits& logits, Keep keep) {
     float largest = GV_FORBIDDEN, sum = 0.0f, moment = 0.0f;
     gv_each_logit(logits, [&](gv_i32, float logit) { largest = gv_max(largest, logit); });
-    gv_each_logit(logits, [&](gv_i32, float logit) {
+    gv_each_logit(logits, [&](gv_i32 i, float logit) {
         const float x = logit - largest, weight = gv_fast_exp(x);
+        keep(i, weight);
         sum += weight;
         moment += weight > 0.0f ? weight * x : 0.0f;
     });
-    const float log_sum = gv_fast_log(sum);
+    const float log_sum = gv_fast_log(sum), inverse = gv_reciprocal_guess(sum);
     const bool none = GV_MASKED && largest == GV_FORBIDDEN && sum == sum;  // with NaN among them, the terms are NaN
-    return {largest, log_sum, log_sum - moment * gv_reciprocal_guess(sum), none};
+    return {largest, inverse, log_sum, log_sum - moment * inverse, none};
 }
 
 // Log-probability of a choice; 0 if the mask allows none.
 GV_FN float gv_head_log_prob(const float* at, gv_i32 n, gv_i32 taken) {
-    const GvHeadTerms terms = gv_head_terms(gv_logits(at, n));
+    const GvHeadTerms terms = gv_head_terms(gv_logits(at, n), [](gv_i32, float) {});
     return terms.none ? 0.0f : (at[taken] - terms.largest) - terms.log_sum;
 }

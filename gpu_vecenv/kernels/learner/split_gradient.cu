@@ -174,7 +174,17 @@ GV_FN void gv_deltas_of_network(const GvArgs& a, const GvLanes& team, gv_i32 fir
 }
 
 #if GV_CHUNKS > 0
-// The same for an actor with many heads.
+// Finds the chunks that are computed for a tile, and clears the derivatives of the group's rows in the others.
+template <class Deltas>
+GV_FN void gv_begin_chunks(const GvLanes& team, const GvGroup& group, const GvHeads& heads, const GvLossTile& tile, Deltas deltas) {
+    gv_find_chunks(team, group, heads, tile.masks, [&](gv_i32 i) -> const GvHeadRow& { return tile.rows[i].at; });
+    GV_LOOP for (gv_i32 number = 0; number < GV_CHUNKS; ++number) {
+        if (gv_next_chunk(heads, number) == number) continue;
+        gv_clear_rows<GV_OWN, GV_HEAD_COLUMNS>(group, gv_part(deltas, 0, number * GV_HEAD_COLUMNS));
+    }
+}
+
+// gv_deltas_of_network() for an actor with many heads.
 GV_FN void gv_deltas_of_heads(const GvArgs& a, const GvLanes& team, gv_i32 first, gv_i32 blocks, float* columns) {
     const GvGroup group = gv_group(team);
     const GvNetwork<GV_OUTPUTS> network = {(GvHalf*)team.scratch, gv_floats(team)};
@@ -190,6 +200,7 @@ GV_FN void gv_deltas_of_heads(const GvArgs& a, const GvLanes& team, gv_i32 first
         (GvLossRow*)(network.floats + GV_HEAD_ROWS_AT + row * GV_HEAD_ROW_FLOATS),
         network.floats + GV_OUTPUTS_AT + row * GV_OUTPUT_STRIDE,
         gv_part(all, row, 0), GV_MASKED && a.mask.at != nullptr ? (const gv_u32*)a.allowed : nullptr, (const gv_i32*)a.action.at,
+        (gv_i32*)(network.floats + GV_HEAD_TAKEN_AT + row * GV_TAKEN_ENTRIES),
     };
     gv_clear_halves(team, all.at, GV_ROWS * GV_DELTA_STRIDE);  // columns behind outputs stay finite; their weights are 0
     gv_load_network<GV_OUTPUTS, GV_UPPER>(team, network, a.layers[0], a.norm);
@@ -198,6 +209,7 @@ GV_FN void gv_deltas_of_heads(const GvArgs& a, const GvLanes& team, gv_i32 first
         GvOwnSamples present = prefetched.samples;
         GvKept kept = {a, 0, (gv_i64)tile * GV_ROWS + row};
         gv_each_value(present, group, [&](gv_i32 i, gv_i32& sample) { tile_of_group.rows[i] = gv_loss_row(a, sample); });
+        gv_begin_chunks(team, group, heads, tile_of_group, gv_part(gv_last_deltas_of<GvActor>(a), kept.row, 0));
         GvTopUnits top;
         {
             GvRows<GV_OWN, gv_width(1)> units;

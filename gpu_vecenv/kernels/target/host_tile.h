@@ -104,6 +104,12 @@ GV_FN void gv_load(GvRows<ROWS, N>& rows, const GvGroup&, GvStripes<COLUMNS> str
         for (gv_i32 i = 0; i < N; ++i) rows.v[row][i] = stripes.at[gv_place_of<GvStripes<COLUMNS>>(row, i)].value;
     }
 }
+template <gv_i32 STRIDE>
+GV_FN void gv_set_pair(GvTile<STRIDE> tile, gv_i32 row, gv_i32 column, float x, float y) {
+    GvHalf* own = tile.at + row * STRIDE + column;
+    own[0] = gv_half(gv_finite_half(x));
+    own[1] = gv_half(gv_finite_half(y));
+}
 template <gv_i32 COLUMNS>
 GV_FN void gv_put_pair(GvStripes<COLUMNS> stripes, const GvPlace& place, float x, float y) {
     GvHalf* own = stripes.at + gv_place_of<GvStripes<COLUMNS>>(place.row, place.column);

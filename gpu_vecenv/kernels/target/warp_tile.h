@@ -126,6 +126,11 @@ GV_FN void gv_load(GvRows<ROWS, N>& rows, const GvGroup& group, GvStripes<COLUMN
             GV_UNROLL for (gv_i32 half = 0; half < 2; ++half)
                 rows.v[m][j][half] = *(const gv_u32*)(own + m * stripes.NEXT + j * stripes.RIGHT + half * stripes.BELOW);
 }
+// Sets two neighbouring numbers of a tile, the first one in an even column; what is too large becomes the largest number.
+template <gv_i32 STRIDE>
+GV_FN void gv_set_pair(GvTile<STRIDE> tile, gv_i32 row, gv_i32 column, float x, float y) {
+    *(gv_u32*)(tile.at + row * STRIDE + column) = gv_pack_finite(x, y);
+}
 // Stores a pair of a place; the stripes start with the group's first row.
 template <gv_i32 COLUMNS>
 GV_FN void gv_put_pair(GvStripes<COLUMNS> stripes, const GvPlace& place, float x, float y) {

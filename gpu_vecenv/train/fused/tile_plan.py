@@ -51,8 +51,11 @@ PACK_ROWS = 16
 MOST_HEAD_ROWS = 64
 """Most outputs of an actor with many heads whose gradient a team sums: as many as leave memory for the stages."""
 
-HEAD_ROW_FLOATS = 14
-"""Floats of a row of many heads in the memory of a block: places of its action and mask, its mask, counters of its draw."""
+ACT_ROW_FLOATS = 14
+"""Floats of a row of many heads in the memory of a block that acts: places of action and mask, its mask, counters of its draw."""
+
+MOST_TAKEN = 6
+"""Most entries of a chunk whose choices are copied while its outputs are computed; those of further ones are read."""
 
 LARGEST_HALF = float(np.finfo(np.float16).max)
 """Largest number of 16 bits."""
@@ -211,6 +214,16 @@ class Sizes:
         return [*chunks, range(first, self.entries)] if self.head_columns else []
 
     @property
+    def loss_row_floats(self) -> int:
+        """Floats of a row of many heads in an update: places of its action and mask, its mask in a chunk, two numbers."""
+        return 6 + self.head_columns // 32
+
+    @property
+    def taken_entries(self) -> int:
+        """Entries of a chunk whose choices are copied to the memory of a block."""
+        return min(MOST_TAKEN, max(map(len, self.chunks), default=0))
+
+    @property
     def tile_outputs(self) -> int:
         """Outputs of a row that are in memory at a time."""
         return self.head_columns or self.outputs
@@ -320,8 +333,11 @@ class Sizes:
 
     @property
     def output_stride(self) -> int:
-        """Floats between two rows of outputs; an odd number, so that lanes read different banks."""
-        return self.tile_outputs | 1
+        """Floats between two rows of outputs; an odd number, so that lanes read different banks.
+
+        With many heads, 9 more than a multiple of 32: where a group writes its fragments, at most two lanes share a bank.
+        """
+        return up_to(self.head_columns, 32) + 9 if self.head_columns else self.tile_outputs | 1
 
     @property
     def register_entries(self) -> int:
@@ -352,10 +368,11 @@ class Sizes:
     def update_memory(self) -> Memory:
         """Memory of a block of an update: the network, tiles of features, units and derivatives, outputs of a tile, settings."""
         network, rows = self.network(self.outputs), self.rows
-        places, end = self._float_places()
+        places, end = self._float_places(self.loss_row_floats)
         prefetch = up_to(end, 4)  # on a multiple of 16 bytes
-        floats = prefetch + rows * self.staged_floats + ctypes.sizeof(SETTINGS.form) // 4
-        places["PREFETCH"] = prefetch
+        taken = prefetch + rows * self.staged_floats + ctypes.sizeof(SETTINGS.form) // 4
+        floats = taken + rows * self.taken_entries
+        places |= {"PREFETCH": prefetch, "HEAD_TAKEN": taken}
         if self.split:
             columns = [*zip(self.array_widths(network), network.gradient_tiles[1:], strict=True)][int(self.wide) :]
             stages = STAGES * STAGE_ROWS * max(width // gradient_tiles + below for (below, width), gradient_tiles in columns)
@@ -377,14 +394,16 @@ class Sizes:
         """Numbers of 16 bits of the layers above the first one: of either network, and two chunks of an actor with many heads."""
         return max(self.network(self.outputs).halves + 2 * self.chunk_halves, self.network(1).halves)
 
-    def _float_places(self) -> tuple[dict[str, int], int]:
+    def _float_places(self, row_floats: int) -> tuple[dict[str, int], int]:
         """Return the places of outputs among the floats behind a network, with what many heads need, and the end of these."""
         outputs = max(self.network(self.outputs).floats, self.network(1).floats)
         biases = up_to(outputs + self.rows * self.output_stride, 2)  # on a multiple of 8 bytes, as the rows are
         if not self.head_columns:
             return {"OUTPUTS": outputs}, outputs + self.rows * self.output_stride
         rows = biases + 2 * self.head_columns
-        return {"OUTPUTS": outputs, "HEAD_BIASES": biases, "HEAD_ROWS": rows}, rows + self.rows * HEAD_ROW_FLOATS
+        following = rows + self.rows * row_floats
+        end = following + len(self.chunks) * (self.rows // GROUP_ROWS + 1) + 1
+        return {"OUTPUTS": outputs, "HEAD_BIASES": biases, "HEAD_ROWS": rows, "HEAD_NEXT": following}, end
 
     def array_widths(self, network: Network) -> list[tuple[int, int]]:
         """Return the columns of the layer below and of the layer itself in the arrays of a split network, for each layer."""
@@ -400,7 +419,7 @@ class Sizes:
     def act_memory(self) -> Memory:
         """Memory of a block that acts: the network, a tile of features, and outputs. It is less than an update needs."""
         network = self.network(self.outputs)
-        places, floats = self._float_places()
+        places, floats = self._float_places(ACT_ROW_FLOATS)
         if self.wide:
             places |= {"FEATURES": 0, "HEAD_WEIGHTS": network.halves}
             return self._memory(self.upper_halves, floats, places, self.streamed(self.stream(1)))
@@ -528,7 +547,8 @@ class Sizes:
 def update_program(sizes: Sizes) -> Program:
     """Return the kernels of an update for some sizes."""
     kernel = KERNEL_FOLDER / "learner" / ("split_gradient.cu" if sizes.split else "gradient.cu")
-    return make_program("updates", kernel, sizes, sizes.update_memory, UPDATE_ARGS, optimiser_macros())
+    macros = {**optimiser_macros(), "HEAD_ROW_FLOATS": sizes.loss_row_floats}
+    return make_program("updates", kernel, sizes, sizes.update_memory, UPDATE_ARGS, macros)
 
 
 def optimiser_macros() -> dict[str, Any]:
@@ -544,7 +564,8 @@ def optimiser_macros() -> dict[str, Any]:
 def act_program(sizes: Sizes) -> Program:
     """Return the kernels that act and compute values for some sizes."""
     kernel = KERNEL_FOLDER / "learner" / "act.cu"
-    return make_program("fused policy", kernel, sizes, sizes.act_memory, ACT_ARGS, sizes.stream(1).macros)
+    macros = {**sizes.stream(1).macros, "HEAD_ROW_FLOATS": ACT_ROW_FLOATS}
+    return make_program("fused policy", kernel, sizes, sizes.act_memory, ACT_ARGS, macros)
 
 
 def rollout_program(sizes: Sizes, layout: Layout) -> Program:
@@ -582,8 +603,9 @@ def _chunk_macros(sizes: Sizes, choices: Sequence[int], mask_first: Sequence[int
     masks = [at + i if at >= 0 else -1 for at, size in zip(mask_first, choices, strict=True) for i in range(size)]
     return {
         "MOST_CHOICES": max(choices), "EQUAL_CHOICES": choices[0] if len(set(choices)) == 1 else 0,
-        "HEAD_COLUMNS": sizes.head_columns, "HEAD_ROW_FLOATS": HEAD_ROW_FLOATS, "CHUNK_ENTRIES": ends,
+        "HEAD_COLUMNS": sizes.head_columns, "CHUNK_ENTRIES": ends,
         "CHUNK_OUTPUTS": [first[entry] for entry in ends], "HEAD_COLUMNS_AT": columns_at, "MASK_COLUMNS": masks,
+        "TAKEN_ENTRIES": sizes.taken_entries, "EVEN_CHOICES": int(not any(size % 2 for size in choices)),
         "MASKS_ALL": int(masks == [*range(first[-1])]),
     }  # fmt: skip
 

@@ -36,13 +36,14 @@ def floats_of(sizes):
     return sum(padded(units, 16) for units in sizes.hidden) + padded(outputs, 8) + 3 * sizes.features
 
 
-def floats_of_heads(sizes, places):
-    """Biases of two chunks, and of each row six floats of counters, four of places and one for each 32 outputs of a chunk."""
+def floats_of_heads(sizes, places, of_row):
+    """Biases of two chunks; of each row some floats, four of places and one for each 32 outputs of a chunk; flags of chunks."""
     columns = sizes.head_columns
     if not columns:
         return []
     assert places["HEAD_ROWS"] % 2 == 0
-    return [(places["HEAD_BIASES"], 2 * columns), (places["HEAD_ROWS"], sizes.rows * (10 + columns // 32))]
+    rows = (places["HEAD_ROWS"], sizes.rows * (of_row + 4 + columns // 32))
+    return [(places["HEAD_BIASES"], 2 * columns), rows, (places["HEAD_NEXT"], (1 + sizes.rows // 16) * len(sizes.chunks) + 1)]
 
 
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
@@ -53,9 +54,11 @@ def test_floats_of_a_block_do_not_overlap(sizes):
     staged = 4 + (sizes.entries if sizes.entries <= 4 else 1) + features
     prefetch = update.places["PREFETCH"]
     assert prefetch % 4 == 0
-    for memory, more in ((update, [(prefetch, sizes.rows * staged + 7)]), (act, [])):
-        arrays = [(0, floats_of(sizes)), (memory.places["OUTPUTS"], outputs), *floats_of_heads(sizes, memory.places), *more]
-        assert_apart(arrays, memory.floats)
+    taken = sizes.rows * min(6, max((len(chunk) for chunk in sizes.chunks), default=0))
+    more = [(prefetch, sizes.rows * staged + 7), (update.places["HEAD_TAKEN"], taken)]
+    for memory, of_row, others in ((update, 2, more), (act, 6, [])):  # a row has a count and a push, or counters
+        heads = floats_of_heads(sizes, memory.places, of_row)
+        assert_apart([(0, floats_of(sizes)), (memory.places["OUTPUTS"], outputs), *heads, *others], memory.floats)
 
 
 def test_weights_of_chunks_do_not_overlap():
