@@ -14,6 +14,7 @@ from test_fused_act import CPU, drawn
 from test_fused_gradient import kernel_gradient
 from test_fused_shared import gradient as gradient_of_worlds
 from test_fused_shared import twins
+from test_many_heads import without_some_chunks
 
 from gpu_vecenv.backend import programs
 from gpu_vecenv.backend.compiler import LEVELS, compile_object
@@ -54,6 +55,7 @@ CASES = {
         },
         32,
     ),
+    "staged features": ({"action": spaces.Discrete(11), "features": 36, "masked": (0,), "hidden": (24, 40), "rows": 70}, 32),
     "numbers, three layers, 128 lanes": ({"action": BOX, "features": 3, "hidden": (16, 48, 32), "rows": 70}, 64),
     "split": ({"action": spaces.MultiDiscrete([2, 9]), "features": 7, "hidden": (136, 24), "rows": 70}, 64),
     "wide": ({"action": spaces.MultiDiscrete([2, 9]), "features": 150, "hidden": (136,), "rows": 70}, 64),
@@ -87,6 +89,16 @@ def test_lanes_compute_the_gradient_of_the_host(name, tmp_path, monkeypatch):
     host, host_terms = kernel_gradient(case(**given), rows=rows)
     monkeypatch.setattr(programs, "launches", lambda program, device: Lanes(program, tmp_path))
     found, terms = kernel_gradient(case(**given), rows=rows)
+    torch.testing.assert_close(terms, host_terms, rtol=1e-5, atol=1e-6)
+    for parameter, gradient in host.items():
+        assert float((found[parameter] - gradient).norm()) <= 1e-4 * float(gradient.norm()), parameter
+
+
+@pytest.mark.slow
+def test_lanes_leave_out_chunks_as_the_host(tmp_path, monkeypatch):
+    host, host_terms = kernel_gradient(without_some_chunks(257), rows=64)
+    monkeypatch.setattr(programs, "launches", lambda program, device: Lanes(program, tmp_path))
+    found, terms = kernel_gradient(without_some_chunks(257), rows=64)
     torch.testing.assert_close(terms, host_terms, rtol=1e-5, atol=1e-6)
     for parameter, gradient in host.items():
         assert float((found[parameter] - gradient).norm()) <= 1e-4 * float(gradient.norm()), parameter
@@ -129,6 +141,7 @@ def test_lanes_act_as_the_host(name, tmp_path, monkeypatch):
 SIZES = [
     Sizes(4, (64, 64), "tanh", 2, (2,)),
     Sizes(71, (64, 64), "tanh", 42, (21, 21), (0, 21)),
+    Sizes(64, (64, 64), "tanh", 11, (11,), (0,), staged=True),
     Sizes(3, (128, 48, 33), "elu", 1, None),
     Sizes(75, (256, 256), "tanh", 42, (21, 21), split=True),
     Sizes(735, (64, 64), "tanh", 42, (21, 21), split=True, wide=True),

@@ -50,6 +50,25 @@ def test_gradients_are_those_of_float64(name):
     compare(case(**CASES[name], rows=257))
 
 
+def without_some_chunks(rows):
+    """Return a case whose masks forbid all choices of two chunks, in the first 128 samples of a third one, too."""
+    one = case(action=MIXED, features=9, masked=tuple(range(40)), rows=rows)
+    mask, samples = one.samples.mask, one.samples
+    mask[..., 63:150] = False
+    mask[:-1].flatten(0, 1)[one.index[:128].sort().values, :63] = False
+    with torch.no_grad():
+        for t, action in enumerate(samples.action):
+            samples.log_prob[t] = one.policy.evaluate(Inputs(samples.obs[t], mask[t]), action).log_prob
+        samples.log_prob.add_(0.01 * torch.sin(torch.arange(samples.log_prob.numel())).view_as(samples.log_prob))
+    return one
+
+
+def test_chunks_without_a_choice_are_left_out(monkeypatch):
+    """Their derivatives are 0, whatever the memory held before."""
+    monkeypatch.setattr(split, "empty_halves", lambda *shape, device: torch.full(shape, torch.nan))
+    compare(without_some_chunks(257))
+
+
 def test_a_gradient_repeats_and_may_be_computed_in_parts(monkeypatch):
     one = case(**CASES["masked"], rows=257)
     whole, whole_terms = kernel_gradient(one)
