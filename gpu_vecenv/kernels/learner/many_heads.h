@@ -49,30 +49,35 @@ GV_FN void gv_pack_weights(const GvLanes& team, gv_i32 number, gv_i32 teams, con
     }
 }
 
-// True if a mask allows number `bit` of a word of a row; false behind the outputs of its chunk.
-GV_FN bool gv_allows(const gv_u8* mask, gv_i32 word, gv_i32 bit) {
-    const gv_i32 chunk = word / GV_CHUNK_WORDS, output = gv_chunk_output(chunk) + word % GV_CHUNK_WORDS * 32 + bit;
-    if (output >= gv_chunk_output(chunk + 1)) return false;
-    const gv_i32 column = GV_MASKS_ALL ? output : gv_mask_column(output);
-    return column < 0 || mask[column] != 0;
+// Four bytes of a mask as bits. The product moves the lowest bits of the bytes to its highest byte.
+GV_FN gv_u32 gv_bits_of_four(gv_u32 bytes) {
+    const gv_u32 any = (((bytes & 0x7f7f7f7fu) + 0x7f7f7f7fu) | bytes) >> 7 & 0x01010101u;  // 1 in each byte that is not 0
+    return any * 0x01020408u >> 24;
+}
+
+// Word number `word` of a row's mask: bit i is 1 if choice i of the word is allowed, 0 behind the outputs of its chunk. Four bytes are
+// loaded at a time where they lie for it.
+GV_FN gv_u32 gv_mask_word(const gv_u8* mask, gv_i32 word) {
+    const gv_i32 chunk = word / GV_CHUNK_WORDS, first = gv_chunk_output(chunk) + word % GV_CHUNK_WORDS * 32;
+    const gv_i32 rest = gv_chunk_output(chunk + 1) - first, count = rest < 32 ? rest : 32;
+    const gv_i32 fours = GV_MASKS_ALL && (gv_u64)(mask + first) % 4 == 0 ? count / 4 : 0;
+    gv_u32 four[8], bits = 0;
+    GV_UNROLL for (gv_i32 i = 0; i < 8; ++i) four[i] = i < fours ? ((const gv_u32*)(mask + first))[i] : 0;  // loads that wait together
+    GV_UNROLL for (gv_i32 i = 0; i < 8; ++i) bits |= gv_bits_of_four(four[i]) << 4 * i;
+    GV_UNROLL_BY_4 for (gv_i32 i = 4 * fours; i < count; ++i) {
+        const gv_i32 column = gv_mask_column(first + i);
+        bits |= (column < 0 || mask[column] != 0 ? 1u : 0u) << i;
+    }
+    return bits;
 }
 
 // Writes the masks of the rows of team `number` as bits, and the first chunk with an allowed choice to `kinds`, unless it is null.
-// Lanes of a group read neighbouring bytes, of some words at a time, whose loads wait together.
+// A lane makes a word.
 GV_FN void gv_pack_masks_of_rows(const GvArgs& a, const GvLanes& team, gv_i32 number, gv_i32 all, gv_i32* kinds) {
-    constexpr gv_i32 SOME = 8;
-    const gv_i32 first = number * GV_ROWS, rows = all - first < GV_ROWS ? all - first : GV_ROWS, words = rows * GV_MASK_WORDS;
-    const GvGroup group = gv_group(team);
-    GV_LOOP for (gv_i32 begin = SOME * group.number; begin < words; begin += SOME * GV_GROUPS) {
-        GvValues<bool, 32 * SOME> allowed;
-        gv_each_value(allowed, group, [&](gv_i32 i, bool& bit) {
-            const gv_i32 at = begin + i / 32, row = first + (at < words ? at / GV_MASK_WORDS : 0);
-            const gv_u8* mask = (const gv_u8*)a.mask.at + gv_place_in(a.mask, row, a.samples_per_step);
-            bit = at < words && gv_allows(mask, at % GV_MASK_WORDS, i % 32);
-        });
-        gv_each_word(allowed, group, [&](gv_i32 i, gv_u32 word) {
-            if (begin + i < words) a.allowed[(gv_i64)first * GV_MASK_WORDS + begin + i] = (gv_i32)word;
-        });
+    const gv_i32 first = number * GV_ROWS, rows = all - first < GV_ROWS ? all - first : GV_ROWS;
+    GV_FOR(i, rows * GV_MASK_WORDS) {
+        const gv_u8* mask = (const gv_u8*)a.mask.at + gv_place_in(a.mask, first + i / GV_MASK_WORDS, a.samples_per_step);
+        a.allowed[(gv_i64)first * GV_MASK_WORDS + i] = (gv_i32)gv_mask_word(mask, i % GV_MASK_WORDS);
     }
     if (kinds == nullptr) return;
     gv_barrier(team);

@@ -21,9 +21,6 @@ GV_FN gv_i32 gv_from_lane(const GvGroup&, gv_i32 value, gv_i32 lane) { return __
 // True if the condition holds in one of the lanes.
 GV_FN bool gv_group_any(const GvGroup&, bool condition) { return __any_sync(~0u, condition); }
 
-// A word whose bit i is 1 if the condition holds in lane i.
-GV_FN gv_u32 gv_ballot(const GvGroup&, bool condition) { return __ballot_sync(~0u, condition); }
-
 // Two numbers, rounded to 16 bits, in one word; the first in the low half.
 GV_FN gv_u32 gv_pack(float first, float second) {
     gv_u32 word;

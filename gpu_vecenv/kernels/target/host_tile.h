@@ -187,14 +187,6 @@ template <class T, gv_i32 N, class F>
 GV_FN void gv_each_value(GvValues<T, N>& held, const GvGroup&, F f) {
     for (gv_i32 i = 0; i < N; ++i) f(i, held.v[i]);
 }
-template <gv_i32 N, class F>
-GV_FN void gv_each_word(const GvValues<bool, N>& held, const GvGroup&, F f) {
-    for (gv_i32 number = 0; number < N / 32; ++number) {
-        gv_u32 word = 0;
-        for (gv_i32 i = 0; i < 32; ++i) word |= (gv_u32)held.v[32 * number + i] << i;
-        f(number, word);
-    }
-}
 template <class T, gv_i32 N, gv_i32 OTHERS, class Of, class F>
 GV_FN void gv_each_value_with(GvValues<T, N>& held, const GvGroup&, const GvValues<gv_i32, OTHERS>& others, Of of, F f) {
     for (gv_i32 i = 0; i < N; ++i) f(i, held.v[i], others.v[of(i) < OTHERS ? of(i) : 0]);

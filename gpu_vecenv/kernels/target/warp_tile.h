@@ -311,16 +311,6 @@ GV_FN void gv_each_value(GvValues<T, N>& held, const GvGroup& group, F f) {
     }
 }
 
-// Calls f(number, word) for words of 32 values each, in one lane: bit i of a word is 1 if value 32 number + i is true.
-template <gv_i32 N, class F>
-GV_FN void gv_each_word(const GvValues<bool, N>& held, const GvGroup& group, F f) {
-    static_assert(N % 32 == 0, "whole words");
-    GV_UNROLL for (gv_i32 number = 0; number < N / 32; ++number) {
-        const gv_u32 word = gv_ballot(group, held.v[number]);
-        if (group.lane == number % 32) f(number, word);
-    }
-}
-
 // Calls f(i, value, other), where `other` is value of(i) of another array of up to 32 values.
 template <class T, gv_i32 N, gv_i32 OTHERS, class Of, class F>
 GV_FN void gv_each_value_with(GvValues<T, N>& held, const GvGroup& group, const GvValues<gv_i32, OTHERS>& others, Of of, F f) {

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from gpu_vecenv.train.algorithms.masked_adam import MaskedAdam
 from gpu_vecenv.train.config import PPOConfig
-from gpu_vecenv.train.fused.kernels import UpdateKernels, empty_halves, multiprocessors
+from gpu_vecenv.train.fused.kernels import SMALL_BYTES, UpdateKernels, empty_halves, multiprocessors
 from gpu_vecenv.train.fused.tile_plan import Sizes
 from gpu_vecenv.train.policies.actor_critic import ActorCritic
 from gpu_vecenv.train.processes.group import Processes
@@ -61,7 +61,7 @@ class SplitKernels(UpdateKernels):
                 self.allowed = torch.empty(num_samples, self.sizes.mask_words, dtype=torch.int32, device=self.device)
                 self.kinds = torch.empty(num_samples, dtype=torch.int32, device=self.device)
             self.call.set(allowed=self.allowed, kinds=self.kinds, num_samples=num_samples)
-            self._launch("gv_pack_masks", -(-num_samples // self.sizes.rows), self.sizes.update_memory.shared_bytes)
+            self._launch("gv_pack_masks", -(-num_samples // self.sizes.rows), SMALL_BYTES)
 
     def arranged(self, shuffled: Tensor) -> Tensor:
         """See ``UpdateKernels.arranged()``."""
