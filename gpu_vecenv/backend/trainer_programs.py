@@ -137,7 +137,8 @@ EFFECTS = Program(
         Number("rows", "int64"),
         *numbers("int32", "columns", "mask_columns", "num_groups"),
     ),
-    (("TILE", 4096),),  # flags of a team
+    (("ITEMS", 256), ("DEPTH", 2)),  # items of a team, and rows of an item
+    resident=8,  # leaves registers for the flags of an item
 )
 
 MOMENTS = Program(

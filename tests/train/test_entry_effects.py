@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 import torch
 from fused_runs import fused
+from gymnasium import spaces
 from ways import WAYS
 
 import tests.roles  # noqa: F401  # registers Whisper
 from gpu_vecenv import ClipReward
 from gpu_vecenv.spec.layout import Layout
+from gpu_vecenv.spec.roles import Group
 from gpu_vecenv.train import NetworkConfig, PPOConfig, PQNConfig, TrainConfig, Trainer, evaluate, train_many
 from gpu_vecenv.train.policies.contract import Inputs
 from gpu_vecenv.train.policies.export import write_policy
@@ -60,6 +62,22 @@ def test_masks_of_policies_are_those_of_a_loop(quiet, rows):
     out = torch.zeros(rows, 12, dtype=torch.bool)
     Limits(group, torch.device("cpu")).write(out, mask, effects)
     assert np.array_equal(out, full_mask(group, None if mask is None else mask.numpy(), effects.numpy()))
+
+
+@pytest.mark.parametrize("before", [0, 1])
+@pytest.mark.parametrize("choices", [(4, 8), (3, 4, 6), (2, 1)])
+def test_masks_of_policies_are_those_of_a_loop_wherever_they_lie(choices, before):
+    """Four of them are written at a time, if they lie for it. All entries but the first have a mask and an effect."""
+    g, rows, entries = torch.Generator().manual_seed(1), 301, tuple(range(1, len(choices)))
+    space, box = spaces.MultiDiscrete(choices), spaces.Box(-1, 1, (2,))
+    group = Group("", "", 1, box, space, entries, effects=tuple((f"of {entry}", (entry,)) for entry in entries))
+    mask = torch.rand(rows, sum(choices[1:]), generator=g) < 0.5
+    effects = torch.rand(rows, len(entries), generator=g) < 0.5
+    memory = torch.ones(before + mask.numel() + 8, dtype=torch.bool)
+    out = memory[before : before + mask.numel()].view(rows, -1)
+    Limits(group, torch.device("cpu")).write(out, mask, effects)
+    want = [mask[:, i] & effects[:, entry - 1] for i, entry in enumerate(e for e in entries for _ in range(choices[e]))]
+    assert torch.equal(out, torch.stack(want, -1)) and memory[:before].all() and memory[before + mask.numel() :].all()
 
 
 @pytest.mark.parametrize(("env_id", "quiet"), [("Whisper-v0", 1), ("WhisperAlike-v0", 0), ("ClippedWhisper-v0", 1)])

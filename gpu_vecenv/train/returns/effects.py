@@ -12,7 +12,7 @@ from gpu_vecenv.backend.programs import Call
 from gpu_vecenv.backend.trainer_programs import EFFECTS
 from gpu_vecenv.spec.roles import Group
 
-TILE = EFFECTS.macros["TILE"]
+ITEMS, DEPTH = EFFECTS.macros["ITEMS"], EFFECTS.macros["DEPTH"]
 
 
 class Limits:
@@ -48,7 +48,8 @@ class Limits:
         args = self._call.args
         args.mask, args.effects, args.out = None if mask is None else mask.data_ptr(), effects.data_ptr(), out.data_ptr()
         args.rows = len(out)
-        self._call.launch("gv_limit", -(-out.numel() // TILE), out.numel())
+        items = -(-len(out) // DEPTH) * -(-out.shape[1] // 4)
+        self._call.launch("gv_limit", -(-items // ITEMS), out.numel())
 
 
 def _starts(choices: list[int]) -> list[int]:
