@@ -122,7 +122,8 @@ CHOICES = Program(
         Number("columns", "int32", "samples of a step times agents of a sample"),
         *numbers("int32", "agents", "entries"),
     ),
-    (("TILE", 128),),  # rows of a team
+    (("TILE", 128), ("STRANDS", 8)),  # rows of a team, and most lanes that share a row
+    scratch=128,
 )
 
 EFFECTS = Program(
