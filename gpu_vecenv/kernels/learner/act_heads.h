@@ -82,7 +82,7 @@ GV_FN void gv_act_tiles(const GvArgs& a, const GvLanes& team, gv_i32 number) {
                                                      const GvTopUnits& top) {
         GvRowSums log_prob;
         gv_each_value(log_prob, group, [](gv_i32, float& sum) { sum = 0.0f; });
-        gv_each_chunk(team, heads, [&](const GvChunk& chunk) {
+        gv_each_chunk<true, true>(team, heads, [&](const GvChunk& chunk) {
             const auto row_at = [&](gv_i32 row) -> GvHeadRow& { return rows[row].at; };
             const gv_u32* masks = gv_masks_of(a);
             if (!gv_load_allowed(group, chunk, masks, row_at) && a.result == nullptr) {
@@ -90,7 +90,7 @@ GV_FN void gv_act_tiles(const GvArgs& a, const GvLanes& team, gv_i32 number) {
                 return;
             }
             GV_LOOP for (gv_i32 masked = a.result == nullptr ? 1 : 0; masked < 2; ++masked) {  // callers get outputs without masks
-                gv_chunk_outputs(group, chunk, top, masked != 0 && masks != nullptr, own.outputs, row_at);
+                gv_chunk_outputs<true>(group, chunk, top, masked != 0 && masks != nullptr, own.outputs, row_at);
                 if (masked == 0) gv_write_outputs(a, group, own, chunk);
             }
             gv_each_head(group, chunk, own.outputs, [&](gv_i32 row, gv_i32 entry, float* logits) {
@@ -118,11 +118,11 @@ GV_FN void gv_evaluate_tiles(const GvArgs& a, const GvLanes& team, gv_i32 number
                                                       const GvTopUnits& top) {
         GvRowSums log_prob;
         gv_each_value(log_prob, group, [](gv_i32, float& sum) { sum = 0.0f; });
-        gv_each_chunk(team, heads, [&](const GvChunk& chunk) {
+        gv_each_chunk<true, true>(team, heads, [&](const GvChunk& chunk) {
             const auto row_at = [&](gv_i32 row) -> GvHeadRow& { return rows[row].at; };
             const gv_u32* masks = gv_masks_of(a);
             if (!gv_load_allowed(group, chunk, masks, row_at)) return;
-            gv_chunk_outputs(group, chunk, top, masks != nullptr, own.outputs, row_at);
+            gv_chunk_outputs<true>(group, chunk, top, masks != nullptr, own.outputs, row_at);
             gv_each_head(group, chunk, own.outputs, [&](gv_i32 row, gv_i32 entry, float* logits) {
                 const gv_i32 taken = ((const gv_i32*)a.action.at)[rows[row].at.action + entry];
                 logits[0] = gv_head_log_prob(logits, gv_head_choices(entry), row < own.rows ? taken : 0);

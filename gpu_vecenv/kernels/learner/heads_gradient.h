@@ -75,11 +75,13 @@ GV_FN gv_i32 gv_taken(const GvChunk& chunk, const GvLossTile& tile, gv_i32 row, 
 }
 
 // Outputs of a chunk for the group's rows and the choices taken, unless no row has an allowed choice: then it returns false.
+// Derivatives need no EXACT ones, as they are rounded to 16 bits themselves.
+template <bool EXACT>
 GV_FN bool gv_outputs_of_chunk(const GvGroup& group, const GvChunk& chunk, const GvTopUnits& top, const GvLossTile& tile) {
     const auto row_at = [&](gv_i32 row) -> GvHeadRow& { return tile.rows[row].at; };
     if (!gv_load_allowed(group, chunk, tile.masks, row_at)) return false;
     gv_start_taken(group, chunk, tile);
-    gv_chunk_outputs(group, chunk, top, tile.masks != nullptr, tile.outputs, row_at);
+    gv_chunk_outputs<EXACT>(group, chunk, top, tile.masks != nullptr, tile.outputs, row_at);
     gv_wait_copies<0>();
     return true;
 }
@@ -88,8 +90,8 @@ GV_FN bool gv_outputs_of_chunk(const GvGroup& group, const GvChunk& chunk, const
 GV_FN void gv_log_probs_of_rows(GvRowSums& log_prob, const GvLanes& team, const GvGroup& group, GvHeads& heads, const GvTopUnits& top,
                                 const GvLossTile& tile) {
     gv_each_value(log_prob, group, [](gv_i32, float& sum) { sum = 0.0f; });
-    gv_each_chunk(team, heads, [&](const GvChunk& chunk) {
-        if (!gv_outputs_of_chunk(group, chunk, top, tile)) return;
+    gv_each_chunk<true, false>(team, heads, [&](const GvChunk& chunk) {
+        if (!gv_outputs_of_chunk<true>(group, chunk, top, tile)) return;
         gv_each_head(group, chunk, tile.outputs, [&](gv_i32 row, gv_i32 entry, float* logits) {
             logits[0] = gv_head_log_prob(logits, gv_head_choices(entry), gv_taken(chunk, tile, row, entry));
         });

@@ -106,11 +106,12 @@ struct GvChunk {
     const float* biases;
 };
 
-GV_FN void gv_start_chunk(const GvLanes& team, const GvHeads& heads, gv_i32 chunk) {
-    constexpr gv_i32 FLOATS = 2 * GV_CHUNK_PART * (gv_i32)sizeof(GvHalf) / 4;
+// Starts the copies of a chunk, with the low parts of its weights if `low`.
+GV_FN void gv_start_chunk(const GvLanes& team, const GvHeads& heads, gv_i32 chunk, bool low) {
+    constexpr gv_i32 FLOATS = GV_CHUNK_PART * (gv_i32)sizeof(GvHalf) / 4;
     float* to = (float*)(heads.weights + heads.turn * 2 * GV_CHUNK_PART);
     const float* from = (const float*)(heads.packed + (gv_i64)chunk * 2 * GV_CHUNK_PART);
-    GV_FOR(i, FLOATS / 4) gv_start_copy<4>(to + 4 * i, from + 4 * i, true);
+    GV_FOR(i, (low ? 2 : 1) * FLOATS / 4) gv_start_copy<4>(to + 4 * i, from + 4 * i, true);
     const gv_i32 output = gv_chunk_output(chunk), outputs = gv_chunk_output(chunk + 1) - output;
     GV_FOR(i, GV_HEAD_COLUMNS) {
         const bool any = i < outputs;
@@ -124,16 +125,16 @@ GV_FN GvHeads gv_start_heads(const GvLanes& team, const GvHalf* packed, const Gv
     GvHeads heads = {packed, layers[GV_LAYERS].bias, halves + GV_HEAD_WEIGHTS_AT, floats + GV_HEAD_BIASES_AT, 0,
                      (gv_i32*)(floats + GV_HEAD_NEXT_AT)};
     GV_ONCE heads.next[0] = 0;
-    gv_start_chunk(team, heads, 0);
+    gv_start_chunk(team, heads, 0, true);
     return heads;
 }
 
 // The first chunk from number `from` on that is computed; GV_CHUNKS behind the last one.
 GV_FN gv_i32 gv_next_chunk(const GvHeads& heads, gv_i32 from) { return GV_MASKED ? heads.next[from] : from; }
 
-// Calls use(chunk) for the chunks that are computed. The first one is on its way again after the last one;
-// gv_wait_copies<0>() waits for it.
-template <class Use>
+// Calls use(chunk) for the chunks that are computed, without the low parts of their weights unless EXACT. The first one is on its way
+// again after the last one, with low parts if EXACT_AFTER; gv_wait_copies<0>() waits for it.
+template <bool EXACT, bool EXACT_AFTER, class Use>
 GV_FN void gv_each_chunk(const GvLanes& team, GvHeads& heads, Use use) {
     GV_LOOP for (gv_i32 number = gv_next_chunk(heads, 0); number < GV_CHUNKS; number = gv_next_chunk(heads, number + 1)) {
         const gv_i32 entry = gv_chunk_entry(number), output = gv_chunk_output(number);
@@ -146,7 +147,8 @@ GV_FN void gv_each_chunk(const GvLanes& team, GvHeads& heads, Use use) {
         gv_barrier(team);  // the chunk is there, and nobody reads the one before it
         heads.turn ^= 1;
         const gv_i32 following = gv_next_chunk(heads, number + 1);
-        gv_start_chunk(team, heads, following < GV_CHUNKS ? following : gv_next_chunk(heads, 0));
+        const bool more = following < GV_CHUNKS;
+        gv_start_chunk(team, heads, more ? following : gv_next_chunk(heads, 0), more ? EXACT : EXACT_AFTER);
         use(chunk);
     }
 }
@@ -214,7 +216,7 @@ GV_FN void gv_find_chunks(const GvLanes& team, const GvGroup& group, const GvHea
     const gv_i32 first = heads.next[0];
     if (first == coming || first == GV_CHUNKS) return;
     gv_wait_copies<0>();  // for the one that was first in the tile before
-    gv_start_chunk(team, heads, first);
+    gv_start_chunk(team, heads, first, true);
 }
 
 // Loads the masks of a chunk for the group's rows, unless `masks` is null. Returns false if no row has an allowed choice. `row(i)` is
@@ -233,13 +235,18 @@ GV_FN bool gv_load_allowed(const GvGroup& group, const GvChunk& chunk, const gv_
     return gv_group_any(group, any);
 }
 
-// Outputs of a chunk for the group's rows; if `masked`, those of forbidden choices are GV_FORBIDDEN.
-template <class Row>
+// Outputs of a chunk for the group's rows, without the low parts of units and weights unless EXACT; if `masked`, those of forbidden
+// choices are GV_FORBIDDEN.
+template <bool EXACT, class Row>
 GV_FN void gv_chunk_outputs(const GvGroup& group, const GvChunk& chunk, const GvTopUnits& top, bool masked, float* outputs, Row row) {
     GV_LOOP for (gv_i32 first = 0; first < chunk.outputs; first += GV_SOME_COLUMNS) {
         GvSums<GV_OWN, GV_SOME_COLUMNS> sums;
         gv_fill(sums, group, chunk.biases + first);
-        gv_add_exact_product(sums, group, top.high, top.low, gv_part(chunk.high, first, 0), gv_part(chunk.low, first, 0));
+        if constexpr (EXACT) {
+            gv_add_exact_product(sums, group, top.high, top.low, gv_part(chunk.high, first, 0), gv_part(chunk.low, first, 0));
+        } else {
+            gv_add_product_of<GV_TOP_WIDTH, true>(sums, group, top.high, gv_part(chunk.high, first, 0));
+        }
         gv_each_pair(sums, group, [&](const GvPlace& place, float& x, float& y) {
             const gv_i32 column = first + place.column;  // even, so the next one is in the same word
             const gv_u32 bits = masked ? row(place.row).allowed[first / 32] >> column % 32 : ~0u;

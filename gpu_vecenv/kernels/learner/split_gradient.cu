@@ -228,9 +228,9 @@ GV_FN void gv_deltas_of_heads(const GvArgs& a, const GvLanes& team, gv_i32 first
         gv_start_rows(prefetched, a, group, false);
         GvSums<GV_OWN, GV_TOP_WIDTH> sums;
         gv_clear(sums);
-        gv_each_chunk(team, heads, [&](const GvChunk& chunk) {
+        gv_each_chunk<false, true>(team, heads, [&](const GvChunk& chunk) {
             const auto deltas = gv_part(gv_last_deltas_of<GvActor>(a), kept.row, chunk.number * GV_HEAD_COLUMNS);
-            if (gv_outputs_of_chunk(group, chunk, top, tile_of_group)) {
+            if (gv_outputs_of_chunk<false>(group, chunk, top, tile_of_group)) {
                 head.terms.entropy += gv_slopes_of_chunk(group, chunk, tile_of_group, *prefetched.settings);
                 gv_add_product<GV_HEAD_COLUMNS>(sums, group, tile_of_group.deltas, chunk.high);
                 gv_copy_rows<GV_OWN, GV_HEAD_COLUMNS>(group, tile_of_group.deltas, deltas);
