@@ -174,15 +174,20 @@ GV_FN void gv_deltas_of_network(const GvArgs& a, const GvLanes& team, gv_i32 fir
 }
 
 #if GV_CHUNKS > 0
-// Finds the chunks that are computed for a tile, and clears the derivatives of the group's rows in the others.
-template <class Deltas>
-GV_FN void gv_begin_chunks(const GvLanes& team, const GvGroup& group, const GvHeads& heads, const GvLossTile& tile, Deltas deltas) {
+// Finds the chunks that are computed for tile `number`, and writes their flags. Derivatives in the others are undefined.
+GV_FN void gv_begin_chunks(const GvArgs& a, const GvLanes& team, const GvGroup& group, const GvHeads& heads, const GvLossTile& tile,
+                           gv_i32 number) {
     gv_find_chunks(team, group, heads, tile.masks, [&](gv_i32 i) -> const GvHeadRow& { return tile.rows[i].at; });
-    GV_LOOP for (gv_i32 number = 0; number < GV_CHUNKS; ++number) {
-        if (gv_next_chunk(heads, number) == number) continue;
-        gv_clear_rows<GV_OWN, GV_HEAD_COLUMNS>(group, gv_part(deltas, 0, number * GV_HEAD_COLUMNS));
-    }
+    if (!GV_MASKED) return;
+    GV_FOR(chunk, GV_CHUNKS) a.computed[number * GV_CHUNKS + chunk] = gv_next_chunk(heads, chunk) == chunk;
 }
+
+// Flags of a chunk by stage.
+struct GvComputedStages {
+    static constexpr bool ALL = !GV_MASKED;
+    const gv_i32* computed;  // of the chunk in the first tile
+    GV_METHOD gv_i32 operator()(gv_i32 stage) const { return ALL ? 1 : computed[stage / (GV_ROWS / GV_STAGE_ROWS) * GV_CHUNKS]; }
+};
 
 // gv_deltas_of_network() for an actor with many heads.
 GV_FN void gv_deltas_of_heads(const GvArgs& a, const GvLanes& team, gv_i32 first, gv_i32 blocks, float* columns) {
@@ -209,7 +214,7 @@ GV_FN void gv_deltas_of_heads(const GvArgs& a, const GvLanes& team, gv_i32 first
         GvOwnSamples present = prefetched.samples;
         GvKept kept = {a, 0, (gv_i64)tile * GV_ROWS + row};
         gv_each_value(present, group, [&](gv_i32 i, gv_i32& sample) { tile_of_group.rows[i] = gv_loss_row(a, sample); });
-        gv_begin_chunks(team, group, heads, tile_of_group, gv_part(gv_last_deltas_of<GvActor>(a), kept.row, 0));
+        gv_begin_chunks(a, team, group, heads, tile_of_group, tile);
         GvTopUnits top;
         {
             GvRows<GV_OWN, gv_width(1)> units;
@@ -251,12 +256,12 @@ GV_FN void gv_deltas_of_heads(const GvArgs& a, const GvLanes& team, gv_i32 first
 
 // Sums of M columns of derivatives, from column `first` on, over the stages of a slice. Rows that fill up the last tile have
 // derivatives of 0. The layer has `count` units, and unit_of(column) is the one of a column, or -1.
-template <gv_i32 M, gv_i32 N, class Deltas, class Units, class UnitOf>
+template <gv_i32 M, gv_i32 N, class Deltas, class Units, class UnitOf, class Wanted = GvAllStages>
 GV_FN void gv_sum_units(const GvArgs& a, const GvLanes& team, gv_i32 slice, Deltas deltas, Units units, float* columns, gv_i32 first,
-                        gv_i32 count, gv_i32 from, float unscale, UnitOf unit_of) {
+                        gv_i32 count, gv_i32 from, float unscale, UnitOf unit_of, Wanted wanted = {}) {
     const gv_i32 stages = (a.rows + GV_ROWS - 1) / GV_ROWS * (GV_ROWS / GV_STAGE_ROWS);
     GvSpread<M, N> sums;
-    gv_sum_slice(sums, team, slice, a.slices, stages, deltas, first, units);
+    gv_sum_slice(sums, team, slice, a.slices, stages, deltas, first, units, wanted);
     gv_write_sums(sums, gv_group(team), columns, first, count, from, unscale, a.adds != 0, unit_of);
 }
 
@@ -275,6 +280,16 @@ GV_FN gv_i32 gv_output_of_column(gv_i32 column) {
     return column;
 }
 
+// Stages in which derivatives by the outputs of a network are defined, of M columns from `first` on.
+template <gv_i32 NETWORK, gv_i32 M>
+GV_FN auto gv_stages_of_last(const GvArgs& a, gv_i32 first) {
+#if GV_CHUNKS > 0
+    static_assert(NETWORK != 0 || GV_HEAD_COLUMNS % M == 0, "the columns lie in one chunk");
+    if constexpr (NETWORK == 0) return GvComputedStages{a.computed + first / GV_HEAD_COLUMNS};
+#endif
+    if constexpr (NETWORK != 0 || GV_CHUNKS == 0) return GvAllStages{};
+}
+
 // Part number `part` of a network's gradient: parts of its hidden layers from the first on, then those of the last layer.
 template <class Head, gv_i32 LAYER>
 GV_FN void gv_sum_gradient_tile(const GvArgs& a, const GvLanes& team, gv_i32 slice, gv_i32 part, float* columns) {
@@ -285,7 +300,8 @@ GV_FN void gv_sum_gradient_tile(const GvArgs& a, const GvLanes& team, gv_i32 sli
     const float unscale = 1.0f / a.scales[NETWORK];
     if constexpr (LAYER == GV_LAST) {
         gv_sum_units<M, FROM>(a, team, slice, gv_last_deltas_of<Head>(a), gv_below_of<LAYER>(a, NETWORK), own, part * M,
-                              Head::OUTPUTS, gv_units(LAYER - 1), unscale, gv_output_of_column<NETWORK>);
+                              Head::OUTPUTS, gv_units(LAYER - 1), unscale, gv_output_of_column<NETWORK>,
+                              gv_stages_of_last<NETWORK, M>(a, part * M));
     } else if (part < TILES) {
         gv_sum_units<M, FROM>(a, team, slice, gv_deltas_of<LAYER>(a, NETWORK), gv_below_of<LAYER>(a, NETWORK), own, part * M,
                               gv_units(LAYER), gv_units(LAYER - 1), unscale / GV_SCALE, gv_same_unit);

@@ -70,6 +70,7 @@ _UPDATE: tuple[Any, ...] = (
     Array("packed", "half", "*chunks, *numbers", "last layer of an actor with many heads, see many_heads.h", written=True),
     Array("allowed", "int32", "*samples, *words", "bits of masks of an actor with many heads", written=True),
     Array("kinds", "int32", "*samples", "first chunk with an allowed choice", written=True),
+    Array("computed", "int32", "*tiles, *chunks", "1 if derivatives of a chunk are computed for a tile of rows", written=True),
     Array("partial", "float32", "*blocks, *columns", "of the actor, GV_ACTOR_COLUMNS each, then of the critic",
           written=True),
     Array("sums", "float32", "*columns", written=True),

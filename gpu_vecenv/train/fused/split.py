@@ -28,6 +28,7 @@ class SplitKernels(UpdateKernels):
         stash: these arrays: features, then those of the actor and of the critic.
         allowed: int32 (samples, words), masks of all samples for an actor with many heads as bits; None without masks.
         kinds: int32 (samples,), first chunk of heads with an allowed choice; None without masks.
+        computed: int32 (tiles, chunks), which derivatives of an actor with many heads are computed; of a minibatch or a part of it.
         packed: weights of the last layer of an actor with many heads, high and low parts of 16 bits.
     """
 
@@ -45,6 +46,8 @@ class SplitKernels(UpdateKernels):
         self.allowed: Tensor | None = None
         self.kinds: Tensor | None = None
         self.packed = empty_halves(sizes.packed_halves, device=self.device)
+        self.computed = torch.empty(self.room // sizes.rows, len(sizes.chunks), dtype=torch.int32, device=self.device)
+        self.call.set(computed=self.computed)
         self.call.set(room=self.room, slices=self.slices(self._tiles), stash=self.stash, packed=self.packed)
 
     def slices(self, tiles: int) -> int:
