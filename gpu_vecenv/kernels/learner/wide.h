@@ -233,13 +233,22 @@ template <gv_i32 PART, gv_i32 N, class Deltas, class SampleOf>
 GV_FN void gv_sum_features(GvSpread<GV_COLUMN_PART, N>& sums, const GvLanes& team, gv_i32 slice, gv_i32 slices, gv_i32 stages,
                            Deltas deltas, gv_i32 first, const GvHalf* packed, gv_i32 from, SampleOf sample_of) {
     constexpr gv_i32 STRIDE = (N / 8 | 1) * 8, PIECES = N / 8, COLUMNS = gv_part_columns(PART), M = GV_COLUMN_PART;
+    constexpr gv_i32 SOME = 4, COUNT = GV_STAGE_ROWS * PIECES;
     const auto start = [&](GvHalf* memory, gv_i32 row) {
         gv_start_stripes<GV_STAGE_ROWS>(team, GvStripes<M>{memory}, gv_part(deltas, row, first));
         GvHalf* to = memory + GV_STAGE_ROWS * M;
-        GV_FOR(i, GV_STAGE_ROWS * PIECES) {
-            const gv_i32 sample = sample_of(row + i / PIECES), piece = i % PIECES * 8, column = from + piece;
-            const bool valid = sample >= 0 && column < COLUMNS;
-            gv_start_eight(to + i / PIECES * STRIDE + piece, packed + (valid ? (gv_i64)sample * COLUMNS + column : 0), valid);
+        GV_LOOP for (gv_i32 begin = team.lane; begin < COUNT; begin += SOME * GV_TEAM_LANES) {
+            gv_i32 sample[SOME];  // loads that wait together
+            GV_UNROLL for (gv_i32 k = 0; k < SOME; ++k) {
+                const gv_i32 i = begin + k * GV_TEAM_LANES;
+                sample[k] = i < COUNT ? sample_of(row + i / PIECES) : -1;
+            }
+            GV_UNROLL for (gv_i32 k = 0; k < SOME; ++k) {
+                const gv_i32 i = begin + k * GV_TEAM_LANES, piece = i % PIECES * 8, column = from + piece;
+                if (i >= COUNT) continue;
+                const bool valid = sample[k] >= 0 && column < COLUMNS;
+                gv_start_eight(to + i / PIECES * STRIDE + piece, packed + (valid ? (gv_i64)sample[k] * COLUMNS + column : 0), valid);
+            }
         }
     };
     const auto add = [&](GvHalf* memory) {
