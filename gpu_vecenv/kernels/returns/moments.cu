@@ -4,7 +4,7 @@
 
 #ifdef GV_RESIDENT  // leaves registers for the rows of a strand
 #undef GV_RESIDENT
-#define GV_RESIDENT 3
+#define GV_RESIDENT 4
 #endif
 
 // double: late samples of a long run must still count, and a mean may be large beside the deviation.
@@ -20,6 +20,8 @@ GV_FN void gv_add_strands(const GvLanes& team, double* numbers, gv_i32 group) {
     gv_barrier(team);
 }
 
+GV_FN gv_i64 gv_least(gv_i64 x, gv_i64 y) { return x < y ? x : y; }
+
 // Rows of a strand, of one feature. A load of a GPU takes long, so GV_FLIGHT rows are read before a loaded number is used: steps of
 // rows follow each other without branches, and a fence keeps the compiler from loading a number where it is used.
 #define GV_FLIGHT 16
@@ -30,28 +32,32 @@ struct GvStrand {
 static_assert(GV_DEPTH <= 32 && GV_DEPTH % GV_FLIGHT == 0, "a bit for each row, and whole flights");
 GV_FN void gv_load_strand(GvStrand& held, const GvArgs& a, gv_i32 tile, gv_i32 feature, gv_i32 strand) {
     const gv_i64 strands = GV_ITEMS / a.group, steps_on = strands / a.rows_per_step, rows_on = strands % a.rows_per_step;
-    const gv_i64 first = tile * strands * GV_DEPTH + strand;
-    const gv_i64 step = first / a.rows_per_step, on = steps_on * a.step_stride + rows_on * a.row_stride;
-    const gv_i64 wrap = a.step_stride - a.rows_per_step * a.row_stride;
-    gv_i64 in_step = first - step * a.rows_per_step;
+    const gv_i64 first = tile * strands * GV_DEPTH + strand, left = feature < a.features ? a.rows - first : 0;
+    const gv_i64 step = first / a.rows_per_step, in_step = first - step * a.rows_per_step;
+    const gv_i64 on = steps_on * a.step_stride + rows_on * a.row_stride;
+    const gv_i64 on_over = on + a.step_stride - a.rows_per_step * a.row_stride;  // over the end of a step
     gv_i64 at = step * a.step_stride + in_step * a.row_stride + feature * a.feature_stride;
+    // A strand has few rows, so 32 bits hold the rows left, and those of a step as far as they matter.
+    const gv_i32 apart = (gv_i32)strands, further = (gv_i32)rows_on, rows = (gv_i32)gv_least(left, apart * GV_DEPTH);
+    const gv_i32 per_step = (gv_i32)gv_least(a.rows_per_step, 1 << 30);
+    gv_i32 until_end = (gv_i32)gv_least(a.rows_per_step - in_step, 1 << 30);
+    const gv_u8* own = a.valid + (rows > 0 ? first : 0);
     held.counts = 0;
     GV_UNROLL for (gv_i32 done = 0; done < GV_DEPTH; done += GV_FLIGHT) {
         gv_u8 valid[GV_FLIGHT];
         GV_UNROLL for (gv_i32 k = 0; k < GV_FLIGHT; ++k) {
-            const gv_i64 row = first + (done + k) * strands;
-            const bool inside = feature < a.features && row < a.rows;
+            const gv_i32 row = (done + k) * apart;
+            const bool inside = row < rows;
             held.x[done + k] = a.samples[inside ? at : 0];  // without a branch
-            valid[k] = a.valid[inside ? row : 0];
-            in_step += rows_on;
-            const bool over = in_step >= a.rows_per_step;
-            in_step -= over ? a.rows_per_step : 0;
-            at += on + (over ? wrap : 0);
+            valid[k] = own[inside ? row : 0];
+            until_end -= further;
+            const bool over = until_end <= 0;
+            until_end += over ? per_step : 0;
+            at += over ? on_over : on;
         }
         gv_load_fence();
         GV_UNROLL for (gv_i32 k = 0; k < GV_FLIGHT; ++k) {
-            const bool inside = feature < a.features && first + (done + k) * strands < a.rows;
-            held.counts |= inside && valid[k] != 0 ? 1u << (done + k) : 0u;
+            held.counts |= (done + k) * apart < rows && valid[k] != 0 ? 1u << (done + k) : 0u;
         }
     }
 }
@@ -80,13 +86,10 @@ GV_FN void gv_tile_moments(const GvArgs& a, const GvLanes& team, gv_i32 number) 
     double *count = gv_numbers(team, 0), *sum = gv_numbers(team, 1), *squares = gv_numbers(team, 2);
     GvStrand held;
     GV_FOR(i, GV_ITEMS) {
-        double n = 0.0, added = 0.0;
+        double added = 0.0;
         gv_load_strand(held, a, tile, first + i % a.group, i / a.group);
-        gv_for_strand(held, [&](float x) {
-            n += 1.0;
-            added += x;
-        });
-        count[i] = n;
+        gv_for_strand(held, [&](float x) { added += x; });
+        count[i] = gv_count_ones(held.counts);
         sum[i] = added;
     }
     gv_add_strands(team, count, a.group);

@@ -60,6 +60,8 @@ GV_FN gv_u32 gv_signs(gv_i32 count, PairOf pair) {
     return bits;
 }
 
+GV_FN gv_i32 gv_count_ones(gv_u32 bits) { return __popc(bits); }
+
 // Index of the lowest bit that is 1; at least one bit must be 1.
 GV_FN gv_i32 gv_lowest_bit(gv_u32 bits) { return __ffs((gv_i32)bits) - 1; }
 GV_FN gv_i32 gv_lowest_bit(gv_u64 bits) { return __ffsll((gv_i64)bits) - 1; }

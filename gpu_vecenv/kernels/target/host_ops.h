@@ -59,6 +59,7 @@ GV_FN gv_u32 gv_signs(gv_i32 count, PairOf pair) {
     return bits;
 }
 
+GV_FN gv_i32 gv_count_ones(gv_u32 bits) { return __builtin_popcount(bits); }
 GV_FN gv_i32 gv_lowest_bit(gv_u32 bits) { return __builtin_ctz(bits); }
 GV_FN gv_i32 gv_lowest_bit(gv_u64 bits) { return __builtin_ctzll(bits); }
 
