@@ -423,13 +423,20 @@ GV_FN void gv_world_units_block(const GvArgs& a, const GvLanes& team, gv_i32 blo
 // Means of the derivatives of a world's agents, 0 behind the last world. Teams: tiles of 16 worlds.
 GV_FN void gv_world_deltas_of(const GvArgs& a, const GvLanes& team, gv_i32 tile) {
     typedef GvStripes<GV_JOINT> Stripes;
+    constexpr gv_i32 SOME = 8;
     const Stripes deltas = gv_joint_of(a, true), means = {a.world_deltas};
     GV_FOR(i, 16 * GV_JOINT / 8) {
         const gv_i32 world = 16 * tile + i % 16, column = i / 16 * 8;
+        const gv_i32 first = world * a.agents, end = first + a.agents < a.rows ? first + a.agents : a.rows;
         float sum[8] = {};
-        for (gv_i32 row = world * a.agents; row < (world + 1) * a.agents && row < a.rows; ++row) {
-            const GvEight eight = *(const GvEight*)(gv_part(deltas, row / 16 * 16, column).at + row % 16 * Stripes::ROW);
-            GV_UNROLL for (gv_i32 k = 0; k < 8; ++k) sum[k] += gv_float(eight.number[k]);
+        GV_LOOP for (gv_i32 begin = first; begin < end; begin += SOME) {
+            GvEight eight[SOME];  // loads that wait together
+            GV_UNROLL for (gv_i32 j = 0; j < SOME; ++j) {
+                const gv_i32 row = begin + j < end ? begin + j : begin;
+                eight[j] = *(const GvEight*)(gv_part(deltas, row / 16 * 16, column).at + row % 16 * Stripes::ROW);
+            }
+            GV_UNROLL for (gv_i32 j = 0; j < SOME; ++j)
+                GV_UNROLL for (gv_i32 k = 0; k < 8; ++k) sum[k] += begin + j < end ? gv_float(eight[j].number[k]) : 0.0f;
         }
         GvEight mean;
         GV_UNROLL for (gv_i32 k = 0; k < 8; ++k) mean.number[k] = gv_half(sum[k] / (float)a.agents);

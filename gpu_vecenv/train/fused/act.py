@@ -306,10 +306,10 @@ class _Call(Call):
             columns = self.fused.sizes.stream(1).columns
             self.launch("gv_pack_first", columns, self.count, SMALL_BYTES)
         for name in self._names:
-            if name != "gv_pack_masks":
-                self.launch(name, self._teams, self.count, self._shared_bytes)
-            elif self.args.mask.at:
-                self.launch(name, -(-self.count // self.fused.sizes.rows), self.count, SMALL_BYTES)
+            if name == "gv_pack_masks" and not self.args.mask.at:
+                continue
+            teams = -(-self.count // self.fused.sizes.rows) if name == "gv_pack_masks" else self._teams
+            self.launch(name, teams, self.count, SMALL_BYTES if name.startswith("gv_pack") else self._shared_bytes)
 
     def write(self, result: Tensor) -> None:
         """Queue the kernel, which writes a number for each row, float32, without gaps."""

@@ -81,13 +81,13 @@ class SplitKernels(UpdateKernels):
         blocks, sums = args.actor_blocks + args.critic_blocks, self._tiles * args.slices
         rows = args.rows
         if self.sizes.head_columns:
-            self._launch("gv_pack_heads", blocks, shared_bytes)
+            self._launch("gv_pack_heads", blocks, SMALL_BYTES)
         self.before()
         for first in range(0, rows, self.room):
             args.samples = samples.data_ptr() + 4 * first
             args.rows, args.adds = min(self.room, rows - first), int(first > 0)
             for name, teams in (*self.first(blocks), ("gv_deltas", blocks), ("gv_weight_sums", sums), *self.last()):
-                self._launch(name, teams, shared_bytes)
+                self._launch(name, teams, SMALL_BYTES if name == "gv_world_deltas" else shared_bytes)
         args.rows = rows
 
     def most_room(self) -> int:
