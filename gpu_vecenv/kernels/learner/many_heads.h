@@ -55,14 +55,14 @@ GV_FN gv_u32 gv_bits_of_four(gv_u32 bytes) {
     return any * 0x01020408u >> 24;
 }
 
-// Word number `word` of a row's mask: bit i is 1 if choice i of the word is allowed, 0 behind the outputs of its chunk. Four bytes are
-// loaded at a time where they lie for it.
+// Word number `word` of a row's mask: bit i is 1 if choice i of the word is allowed, 0 behind the outputs of its chunk. Four bytes
+// are loaded at a time where they lie for it.
 GV_FN gv_u32 gv_mask_word(const gv_u8* mask, gv_i32 word) {
     const gv_i32 chunk = word / GV_CHUNK_WORDS, first = gv_chunk_output(chunk) + word % GV_CHUNK_WORDS * 32;
     const gv_i32 rest = gv_chunk_output(chunk + 1) - first, count = rest < 32 ? rest : 32;
     const gv_i32 fours = GV_MASKS_ALL && (gv_u64)(mask + first) % 4 == 0 ? count / 4 : 0;
-    gv_u32 four[8], bits = 0;
-    GV_UNROLL for (gv_i32 i = 0; i < 8; ++i) four[i] = i < fours ? ((const gv_u32*)(mask + first))[i] : 0;  // loads that wait together
+    gv_u32 four[8], bits = 0;  // loads that wait together
+    GV_UNROLL for (gv_i32 i = 0; i < 8; ++i) four[i] = i < fours ? ((const gv_u32*)(mask + first))[i] : 0;
     GV_UNROLL for (gv_i32 i = 0; i < 8; ++i) bits |= gv_bits_of_four(four[i]) << 4 * i;
     GV_UNROLL_BY_4 for (gv_i32 i = 4 * fours; i < count; ++i) {
         const gv_i32 column = gv_mask_column(first + i);
@@ -132,8 +132,8 @@ GV_FN GvHeads gv_start_heads(const GvLanes& team, const GvHalf* packed, const Gv
 // The first chunk from number `from` on that is computed; GV_CHUNKS behind the last one.
 GV_FN gv_i32 gv_next_chunk(const GvHeads& heads, gv_i32 from) { return GV_MASKED ? heads.next[from] : from; }
 
-// Calls use(chunk) for the chunks that are computed, without the low parts of their weights unless EXACT. The first one is on its way
-// again after the last one, with low parts if EXACT_AFTER; gv_wait_copies<0>() waits for it.
+// Calls use(chunk) for the chunks that are computed, without the low parts of their weights unless EXACT. The first one is on its
+// way again after the last one, with low parts if EXACT_AFTER; gv_wait_copies<0>() waits for it.
 template <bool EXACT, bool EXACT_AFTER, class Use>
 GV_FN void gv_each_chunk(const GvLanes& team, GvHeads& heads, Use use) {
     GV_LOOP for (gv_i32 number = gv_next_chunk(heads, 0); number < GV_CHUNKS; number = gv_next_chunk(heads, number + 1)) {

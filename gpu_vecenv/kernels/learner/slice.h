@@ -12,7 +12,8 @@ struct GvAllStages {
 // that begins with a row; those of STAGES - 1 stages are in flight while another one is added. A stage has SIZE numbers of 16 bits.
 // Stages for which wanted(stage) is 0 are left out. Their flags are loaded one stage before they are used.
 template <gv_i32 STAGES, gv_i32 SIZE, gv_i32 ROWS, class Start, class Add, class Wanted = GvAllStages>
-GV_FN void gv_each_stage(const GvLanes& team, gv_i32 slice, gv_i32 slices, gv_i32 stages, Start start, Add add, Wanted wanted = {}) {
+GV_FN void gv_each_stage(const GvLanes& team, gv_i32 slice, gv_i32 slices, gv_i32 stages, Start start, Add add,
+                         Wanted wanted = {}) {
     const auto place = [&](gv_i32 number) { return (GvHalf*)team.scratch + number % STAGES * SIZE; };
     const auto stage_of = [&](gv_i32 number) { return slice + number * slices; };
     const auto flag_of = [&](gv_i32 number) { return stage_of(number) < stages ? wanted(stage_of(number)) : 0; };
@@ -45,8 +46,8 @@ GV_FN void gv_each_stage(const GvLanes& team, gv_i32 slice, gv_i32 slices, gv_i3
 }
 
 // sums = a^T b and totals = a^T 1 for M columns of `deltas` from `first` on, and N columns of `units`, over the stages slice,
-// slice + slices, ... A stage has GV_STAGE_ROWS rows. Some stages are loaded while another one is multiplied. See gv_each_stage() about
-// `wanted`.
+// slice + slices, ... A stage has GV_STAGE_ROWS rows. Some stages are loaded while another one is multiplied. See gv_each_stage()
+// about `wanted`.
 template <gv_i32 M, gv_i32 N, class Deltas, class Units, class Wanted = GvAllStages>
 GV_FN void gv_sum_slice(GvSpread<M, N>& sums, const GvLanes& team, gv_i32 slice, gv_i32 slices, gv_i32 stages, Deltas deltas,
                         gv_i32 first, Units units, Wanted wanted = {}) {

@@ -247,7 +247,8 @@ GV_FN void gv_sum_features(GvSpread<GV_COLUMN_PART, N>& sums, const GvLanes& tea
                 const gv_i32 i = begin + k * GV_TEAM_LANES, piece = i % PIECES * 8, column = from + piece;
                 if (i >= COUNT) continue;
                 const bool valid = sample[k] >= 0 && column < COLUMNS;
-                gv_start_eight(to + i / PIECES * STRIDE + piece, packed + (valid ? (gv_i64)sample[k] * COLUMNS + column : 0), valid);
+                const GvHalf* of_sample = packed + (valid ? (gv_i64)sample[k] * COLUMNS + column : 0);
+                gv_start_eight(to + i / PIECES * STRIDE + piece, of_sample, valid);
             }
         }
     };

@@ -1,5 +1,5 @@
-// Masks of policies: a choice is allowed if the env's mask allows it and its entry has an effect. A team has GV_ITEMS items, each of
-// four columns of GV_DEPTH rows, so that lanes find their place once for them and load their flags together.
+// Masks of policies: a choice is allowed if the env's mask allows it and its entry has an effect. A team has GV_ITEMS items, each
+// of four columns of GV_DEPTH rows, so that lanes find their place once for them and load their flags together.
 #include "program_args.h"
 
 struct alignas(4) GvFour {

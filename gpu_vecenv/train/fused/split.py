@@ -28,7 +28,7 @@ class SplitKernels(UpdateKernels):
         stash: these arrays: features, then those of the actor and of the critic.
         allowed: int32 (samples, words), masks of all samples for an actor with many heads as bits; None without masks.
         kinds: int32 (samples,), first chunk of heads with an allowed choice; None without masks.
-        computed: int32 (tiles, chunks), which derivatives of an actor with many heads are computed; of a minibatch or a part of it.
+        computed: int32 (tiles, chunks), 1 if derivatives of an actor with many heads are computed, of a part of a minibatch.
         packed: weights of the last layer of an actor with many heads, high and low parts of 16 bits.
     """
 
