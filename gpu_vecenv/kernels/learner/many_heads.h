@@ -55,8 +55,8 @@ GV_FN gv_u32 gv_bits_of_four(gv_u32 bytes) {
     return any * 0x01020408u >> 24;
 }
 
-// Word number `word` of a row's mask: bit i is 1 if choice i of the word is allowed, 0 behind the outputs of its chunk. Four bytes
-// are loaded at a time where they lie for it.
+// Word number `word` of a row's mask: bit i is 1 if choice i of the word is allowed, 0 behind the outputs of its chunk. Four
+// bytes are loaded at a time where they lie for it.
 GV_FN gv_u32 gv_mask_word(const gv_u8* mask, gv_i32 word) {
     const gv_i32 chunk = word / GV_CHUNK_WORDS, first = gv_chunk_output(chunk) + word % GV_CHUNK_WORDS * 32;
     const gv_i32 rest = gv_chunk_output(chunk + 1) - first, count = rest < 32 ? rest : 32;
@@ -235,8 +235,8 @@ GV_FN bool gv_load_allowed(const GvGroup& group, const GvChunk& chunk, const gv_
     return gv_group_any(group, any);
 }
 
-// Outputs of a chunk for the group's rows, without the low parts of units and weights unless EXACT; if `masked`, those of forbidden
-// choices are GV_FORBIDDEN.
+// Outputs of a chunk for the group's rows, without the low parts of units and weights unless EXACT; if `masked`, those of
+// forbidden choices are GV_FORBIDDEN.
 template <bool EXACT, class Row>
 GV_FN void gv_chunk_outputs(const GvGroup& group, const GvChunk& chunk, const GvTopUnits& top, bool masked, float* outputs, Row row) {
     GV_LOOP for (gv_i32 first = 0; first < chunk.outputs; first += GV_SOME_COLUMNS) {

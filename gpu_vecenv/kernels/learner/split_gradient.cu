@@ -175,8 +175,8 @@ GV_FN void gv_deltas_of_network(const GvArgs& a, const GvLanes& team, gv_i32 fir
 
 #if GV_CHUNKS > 0
 // Finds the chunks that are computed for tile `number`, and writes their flags. Derivatives in the others are undefined.
-GV_FN void gv_begin_chunks(const GvArgs& a, const GvLanes& team, const GvGroup& group, const GvHeads& heads, const GvLossTile& tile,
-                           gv_i32 number) {
+GV_FN void gv_begin_chunks(const GvArgs& a, const GvLanes& team, const GvGroup& group, const GvHeads& heads,
+                           const GvLossTile& tile, gv_i32 number) {
     gv_find_chunks(team, group, heads, tile.masks, [&](gv_i32 i) -> const GvHeadRow& { return tile.rows[i].at; });
     if (!GV_MASKED) return;
     GV_FOR(chunk, GV_CHUNKS) a.computed[number * GV_CHUNKS + chunk] = gv_next_chunk(heads, chunk) == chunk;
