@@ -8,6 +8,7 @@ import pytest
 for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(name, "1")
 os.environ.setdefault("MPLBACKEND", "Agg")
+os.environ.setdefault("GPU_VECENV_KERNELS", "quick")  # most time of the compiler goes into speed
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # JAX would take most of a GPU that tests share
 
 

@@ -1,4 +1,4 @@
-"""Kinds of builds of an env's kernels: for speed, for debuggers, and for sanitizers."""
+"""Kinds of builds of an env's kernels: for speed, for fast compiles, for debuggers, and for sanitizers."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ RELEASE = BuildKind("release")
 _MEMORY = ("-fsanitize=address,undefined,float-cast-overflow", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
 KINDS = {
     "release": RELEASE,
+    "quick": BuildKind("quick", ("-O0",)),
     "debug": BuildKind("debug", ("-O0", "-g"), ("--device-debug",), debug=True),
     "asan": BuildKind("asan", ("-O1", "-g", *_MEMORY), debug=True, sanitizer="asan"),
     "tsan": BuildKind("tsan", ("-O1", "-g", "-fsanitize=thread", f"-DGV_LANES={TEAM}", "-pthread"), debug=True,

@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from gpu_vecenv.backend.build_kind import BuildKind, build_kind
+from gpu_vecenv.backend.build_kind import RELEASE, BuildKind, build_kind
 from gpu_vecenv.backend.cache import write_library
 from gpu_vecenv.backend.source import Program, content_hash, kernel_source
 from gpu_vecenv.errors import CompileError
@@ -40,11 +40,11 @@ FLAGS = (*SAME_BITS, "-fPIC", "-shared")
 """Flags of shared objects."""
 
 
-def flags(spec: EnvSpec | Program, kind: BuildKind | None = None) -> tuple[str, ...]:
-    """Return the flags of a kernel; see ``Program.prebuilt``. ``kind`` of an env is by default ``build_kind()``."""
+def flags(spec: EnvSpec | Program, kind: BuildKind = RELEASE) -> tuple[str, ...]:
+    """Return the flags of a kernel; see ``Program.prebuilt``. ``kind`` is that of an env."""
     if isinstance(spec, Program):
         return FLAGS if spec.prebuilt else (*FLAGS, "-Og")
-    return (*FLAGS, *(kind or build_kind()).flags)
+    return (*FLAGS, *kind.flags)
 
 
 def find_compiler() -> list[str] | None:
@@ -95,7 +95,7 @@ def cpu_level(levels: tuple[str, ...] = LEVELS) -> str:
     return next((level for level in levels[:-1] if _NEEDED[level] <= _cpu_flags()), levels[-1])
 
 
-def object_name(spec: EnvSpec | Program, level: str, kind: BuildKind | None = None) -> str:
+def object_name(spec: EnvSpec | Program, level: str, kind: BuildKind = RELEASE) -> str:
     """Return the file name of a compiled kernel, which holds a hash of its text, the instruction set and the flags.
 
     A kernel for a debugger also depends on the folder of its source, which the debugger shows.
@@ -127,7 +127,7 @@ def version(compiler: tuple[str, ...]) -> str:
 
 
 def compile_object(spec: EnvSpec | Program, level: str, target: Path, extra: tuple[str, ...] = ()) -> Path:
-    """Compile a kernel for one instruction set to a file, in one atomic write; see ``compile_to_bytes()``.
+    """Compile a kernel for speed, for one instruction set, to a file, in one atomic write; see ``compile_to_bytes()``.
 
     Raises:
         CompileError: no compiler, or the kernel does not compile.
@@ -138,12 +138,12 @@ def compile_object(spec: EnvSpec | Program, level: str, target: Path, extra: tup
 
 
 def compile_to_bytes(
-    spec: EnvSpec | Program, level: str, extra: tuple[str, ...] = (), kind: BuildKind | None = None
+    spec: EnvSpec | Program, level: str, extra: tuple[str, ...] = (), kind: BuildKind = RELEASE
 ) -> bytes:
     """Compile a kernel for one instruction set to a shared object.
 
-    ``extra`` are further compiler flags: ``-DGV_LANES=4 -pthread`` makes a build with teams of four lanes. ``kind`` of an env is
-    by default ``build_kind()``.
+    ``extra`` are further compiler flags: ``-DGV_LANES=4 -pthread`` makes a build with teams of four lanes. ``kind`` is that of
+    an env.
 
     Raises:
         CompileError: no compiler, or the kernel does not compile; the message holds the compiler's output.

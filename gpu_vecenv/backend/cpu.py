@@ -14,7 +14,7 @@ import numpy as np
 
 from gpu_vecenv.backend import cache, compiler
 from gpu_vecenv.backend.base import MaxIndex
-from gpu_vecenv.backend.build_kind import BuildKind
+from gpu_vecenv.backend.build_kind import BuildKind, build_kind
 from gpu_vecenv.backend.memory import Memory, NumpyMemory
 from gpu_vecenv.backend.source import Program
 from gpu_vecenv.backend.threads import Threads
@@ -53,9 +53,11 @@ def load_kernels(spec: EnvSpec | Program, kind: BuildKind | None = None) -> ctyp
     Raises:
         CompileError: the kernels cannot be compiled, stored or loaded; the message holds the cause and the remedy.
     """
-    name = compiler.object_name(spec, compiler.cpu_level(compiler.levels_of(spec)), kind)
-    if (compiler.PREBUILT / name).is_file():
-        return _load(compiler.PREBUILT / name, spec)
+    kind, level = kind or build_kind(), compiler.cpu_level(compiler.levels_of(spec))
+    prebuilt = compiler.PREBUILT / compiler.object_name(spec, level)
+    if not kind.debug and prebuilt.is_file():
+        return _load(prebuilt, spec)
+    name = compiler.object_name(spec, level, kind)
     try:
         return _compiled(spec, name, kind)
     except CompileError:
@@ -72,7 +74,7 @@ def _load(built: Path, spec: EnvSpec | Program) -> ctypes.CDLL:
         raise CompileError(f"{spec.name}: {built} cannot be loaded: {error}. Install the package again.") from error
 
 
-def _compiled(spec: EnvSpec | Program, name: str, kind: BuildKind | None) -> ctypes.CDLL:
+def _compiled(spec: EnvSpec | Program, name: str, kind: BuildKind) -> ctypes.CDLL:
     """Load kernels from the cache, or compile them if the cache has none that may be loaded."""
     path = cache.cache_dir() / compiler.name_by_compiler(name, compiler.require_compiler(spec))
     with contextlib.suppress(OSError):

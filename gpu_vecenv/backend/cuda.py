@@ -139,7 +139,7 @@ class CudaBackend:
         """One of ``MODULES`` with a limit of registers, and its kernels by name, for the current device."""
         spec, cupy = self._layout.spec, self._cupy
         options = compile_options(self._layout, module, self._blocks[module], limit)
-        compiled = raw_module(cupy, kernel_source(spec), options)
+        compiled = raw_module(cupy, kernel_source(spec, build_kind()), options)
         try:
             return compiled, {name: compiled.get_function(name) for name in MODULES[module]}
         except cupy.cuda.compiler.CompileException as error:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from gpu_vecenv.backend.build_kind import RELEASE
+from gpu_vecenv.backend.build_kind import RELEASE, build_kind
 from gpu_vecenv.backend.cpu import CpuBackend, load_kernels
 from gpu_vecenv.backend.source import read_text
 from gpu_vecenv.errors import HookFault, ParameterError
@@ -116,10 +116,11 @@ class PythonBackend(CpuBackend):
         self._translator = translator_of(spec, spec.kernel, read_text(spec.name, spec.kernel))
         file = self._translator.file
         hooks = [name for name in HOOKS if name in file.functions]
+        kind = build_kind()
         with tempfile.TemporaryDirectory(prefix="gpu_vecenv-") as folder:
             source = Path(folder) / f"{spec.kernel.stem}.callbacks.cu"
             source.write_text(callbacks(spec, set(hooks)))
-            library = load_kernels(replace(spec, kernel=source), RELEASE)  # Python checks the hooks
+            library = load_kernels(replace(spec, kernel=source), RELEASE if kind.debug else kind)  # Python checks the hooks
         super().__init__(layout, library, threads=1)
         self._library, self._layout, self._path = library, layout, str(spec.kernel)
         self._load_functions()

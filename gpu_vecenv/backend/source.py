@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gpu_vecenv.backend.build_kind import BuildKind, build_kind
+from gpu_vecenv.backend.build_kind import RELEASE, BuildKind
 from gpu_vecenv.errors import CompileError
 from gpu_vecenv.pyhooks.translate import translate
 from gpu_vecenv.spec.arguments import Array, EnvArgs, Nested, Number, Struct, program_header
@@ -83,10 +83,10 @@ def arguments(*members: Number | Array | Nested | EnvArgs, name: str = "GvArgs",
     return Struct(name, *members, TEAMS, beside=beside)
 
 
-def kernel_source(spec: EnvSpec | Program, kind: BuildKind | None = None) -> str:
+def kernel_source(spec: EnvSpec | Program, kind: BuildKind = RELEASE) -> str:
     """Return the text of a kernel, the same for all compilers. ``#line`` keeps the names of the original files.
 
-    ``kind`` of the build of an env is by default ``build_kind()``.
+    ``kind`` is that of an env.
     """
     written: set[str] = set()
 
@@ -101,7 +101,7 @@ def kernel_source(spec: EnvSpec | Program, kind: BuildKind | None = None) -> str
         return "".join([*parts, end])
 
     env, constants = _env_of(spec), () if isinstance(spec, EnvSpec) else _constants(spec)
-    debug = isinstance(spec, EnvSpec) and (kind or build_kind()).debug
+    debug = isinstance(spec, EnvSpec) and kind.debug
     # Worlds of a debug build stay in memory, where they have their numbers and a debugger finds them.
     defined = "#define GV_DEBUG 1\n" if debug else "#define GV_SINGLE 1\n" if env is not None and is_single(env) else ""
     defined += "".join(f"#define GV_{name} {value}\n" for name, value in constants)

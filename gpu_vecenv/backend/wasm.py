@@ -7,7 +7,6 @@ import sys
 from importlib.util import find_spec
 
 from gpu_vecenv.backend import cache
-from gpu_vecenv.backend.build_kind import RELEASE
 from gpu_vecenv.backend.compiler import SAME_BITS, compile_text, version
 from gpu_vecenv.backend.source import Program, content_hash, kernel_source
 from gpu_vecenv.errors import CompileError, MissingExtraError
@@ -37,7 +36,7 @@ def wasm_module(spec: EnvSpec | Program) -> bytes:
     compiler = _compiler()
     faster = () if isinstance(spec, EnvSpec) else ("-O3",)  # sums of layers take a quarter of the time
     flags = (*FLAGS, *faster, *LINK)
-    text, command = kernel_source(spec, RELEASE), [*compiler, *flags]
+    text, command = kernel_source(spec), [*compiler, *flags]
     digest = content_hash(text, *flags, version(tuple(compiler)))
     path = cache.cache_dir() / f"{spec.kernel.stem[:40]}-wasm32-{digest}.wasm"
     with contextlib.suppress(OSError):

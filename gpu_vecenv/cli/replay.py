@@ -13,7 +13,7 @@ from typing import Annotated
 
 import tyro
 
-from gpu_vecenv.backend.build_kind import built_as
+from gpu_vecenv.backend.build_kind import VARIABLE, build_kind, built_as
 from gpu_vecenv.cli.debug import gdb_words
 from gpu_vecenv.cli.key_value import Settings, help_option
 from gpu_vecenv.cli.replayed_steps import print_steps
@@ -68,8 +68,9 @@ def replay_file(
 def _under_gdb(file: Path, modules: Settings) -> None:
     """Run this command in gdb, which stops where it does in ``gpu-vecenv debug --gdb``."""
     command = gdb_words([sys.executable, "-m", "gpu_vecenv.cli.replayed_steps", str(file), *modules])
-    present = {"GPU_VECENV_KERNELS": "debug", "GPU_VECENV_NUM_THREADS": "1", **os.environ}
-    if subprocess.call(command, env=present):
+    kind = build_kind()
+    debug = {VARIABLE: kind.name if kind.debug else "debug"}  # other kinds have no lines
+    if subprocess.call(command, env={"GPU_VECENV_NUM_THREADS": "1", **os.environ, **debug}):
         raise ParameterError("gdb ended with an error; its text is above")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
+from gpu_vecenv.backend.build_kind import build_kind
 from gpu_vecenv.backend.cuda import compile_options, module_blocks
 from gpu_vecenv.backend.source import kernel_source
 from gpu_vecenv.spec.env_spec import EnvSpec
@@ -48,7 +49,7 @@ def has_trap(ptx: str) -> bool:
 def compile_ptx(spec: EnvSpec, arch: int, module: int = 0, **params: Any) -> str:
     """PTX of one of ``layout.MODULES`` for ``sm_<arch>``. Raises RuntimeError with the compiler's log if it does not compile."""
     layout = Layout(spec, spec.resolve(params))
-    return compile_text(kernel_source(spec), arch, *compile_options(layout, module, module_blocks(layout, module)))
+    return compile_text(kernel_source(spec, build_kind()), arch, *compile_options(layout, module, module_blocks(layout, module)))
 
 
 def compile_text(source: str, arch: int, *options: str) -> str:
@@ -76,7 +77,7 @@ def kernel_reports(spec: EnvSpec, arch: int, module: int = 0, limit: int | None 
     """
     layout = Layout(spec, spec.resolve(params))
     options = compile_options(layout, module, module_blocks(layout, module), limit)
-    _, log = _compiled(kernel_source(spec), *options, f"--gpu-architecture=sm_{arch}", "--ptxas-options=-v")
+    _, log = _compiled(kernel_source(spec, build_kind()), *options, f"--gpu-architecture=sm_{arch}", "--ptxas-options=-v")
     entry = r"Compiling entry function '(\w+)'.*?(\d+) bytes stack frame, (\d+) bytes spill stores.*?Used (\d+) registers"
     return {name: Used(int(used), int(local), int(spills)) for name, local, spills, used in re.findall(entry, log, re.DOTALL)}
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from gpu_vecenv.backend.build_kind import KINDS
-from gpu_vecenv.backend.cpu import MIN_AGENTS_PER_THREAD, CpuBackend
+from gpu_vecenv.backend.build_kind import KINDS, RELEASE
+from gpu_vecenv.backend.cpu import MIN_AGENTS_PER_THREAD, CpuBackend, load_kernels
 from gpu_vecenv.backend.debug import DebugCpuBackend
 from gpu_vecenv.backend.driver import DriverError, find_driver
 from gpu_vecenv.errors import MissingExtraError
@@ -26,8 +26,8 @@ TEAMS = (1, 7, 32)
 
 
 def one_thread(layout: Layout) -> CpuBackend:
-    """Return the usual build with one thread."""
-    return CpuBackend(layout, threads=1)
+    """Return the build for speed, with one thread."""
+    return CpuBackend(layout, load_kernels(layout.spec, RELEASE), threads=1)
 
 
 def require_same_run(subject: Subject, built: str, backend: MakeBackend | None = None, **options: Any) -> None:

@@ -99,7 +99,7 @@ def sanitize(
         recordings = [folder / f"recording-{count}" for count in worlds]
         for count, recording in zip(worlds, recordings, strict=True):
             spec = record(recording, env, num_steps, num_worlds=count, **options)
-        program = build(spec, folder, flags, text or kernel_source(spec, KINDS["debug"] if debug else None))
+        program = build(spec, folder, flags, text or kernel_source(spec, KINDS["debug" if debug else "release"]))
         for recording in recordings:
             try:
                 done = replay(program, recording)

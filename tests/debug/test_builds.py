@@ -10,8 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gpu_vecenv.backend import compiler
 from gpu_vecenv.backend.build_kind import KINDS, VARIABLE
 from gpu_vecenv.backend.compiler import FLAGS, cpu_level, find_compiler, object_name
+from gpu_vecenv.backend.cpu import CpuBackend
 from gpu_vecenv.backend.cuda import compile_options, module_blocks
 from gpu_vecenv.backend.debug import DebugCpuBackend
 from gpu_vecenv.backend.source import kernel_source
@@ -103,7 +105,7 @@ def test_other_builds_have_no_print_and_no_check():
 def test_a_debug_build_compiles_for_gpus(arch):
     """Slow tests of PTX run in other processes: NVRTC 13.5 orders loads of later texts otherwise after a text with -G."""
     layout = Layout(SPEC, SPEC.resolve({}))
-    ptx = compile_text(kernel_source(SPEC), arch, *compile_options(layout, 0, module_blocks(layout, 0)))
+    ptx = compile_text(kernel_source(SPEC, KINDS["debug"]), arch, *compile_options(layout, 0, module_blocks(layout, 0)))
     assert "vprintf" in ptx and "gv_fault_record" in ptx and re.search(r"\.file.*faulty\.cu", ptx)
 
 
@@ -113,12 +115,12 @@ def test_builds_of_each_kind_and_folder_have_files_of_their_own(tmp_path):
     shutil.copy(KERNEL, tmp_path / KERNEL.name)
     moved = dataclasses.replace(SPEC, kernel=tmp_path / KERNEL.name)
     same = {kind: object_name(moved, cpu_level(), KINDS[kind]) == object_name(SPEC, cpu_level(), KINDS[kind]) for kind in KINDS}
-    assert same == {"release": True, "debug": False, "asan": False, "tsan": False}  # debuggers show the file
+    assert same == {"release": True, "quick": True, "debug": False, "asan": False, "tsan": False}  # debuggers show the file
 
 
 def test_an_unknown_kind_is_refused(monkeypatch):
     monkeypatch.setenv(VARIABLE, "fast")
-    with pytest.raises(ParameterError, match="GPU_VECENV_KERNELS must be one of release, debug, asan, tsan, got 'fast'"):
+    with pytest.raises(ParameterError, match="GPU_VECENV_KERNELS must be one of release, quick, debug, asan, tsan, got 'fast'"):
         stepped(0)
 
 
@@ -131,9 +133,13 @@ def test_a_sanitizer_without_its_library_is_refused(monkeypatch):
 @pytest.mark.parametrize("case", [
     pytest.param(case, marks=() if case == "cartpole" else pytest.mark.slow) for case in CASES
 ])  # fmt: skip
-def test_debug_builds_give_the_recorded_bits(case):
+@pytest.mark.parametrize("kind", ["quick", "debug"])
+def test_other_builds_give_the_recorded_bits(case, kind, monkeypatch, tmp_path):
+    monkeypatch.setattr(compiler, "PREBUILT", tmp_path)
+    monkeypatch.setenv(VARIABLE, kind)
+
     def backend(layout):
-        return DebugCpuBackend(layout, KINDS["debug"])
+        return DebugCpuBackend(layout, KINDS[kind]) if KINDS[kind].debug else CpuBackend(layout, threads=1)
 
     assert trajectory_hash(case, backend=backend) == json.loads(RECORD.read_text())[case]
 

@@ -45,9 +45,11 @@ def test_a_kernel_is_compiled_once(stand_in):
     assert stand_in.count("compiled") == 1
 
 
+@pytest.mark.parametrize("kind", ["release", "quick"])
 def test_a_prebuilt_kernel_needs_neither_a_folder_nor_a_compiler(
-    stand_in, no_user_folder, monkeypatch, tmp_path, compiled_once
+    kind, stand_in, no_user_folder, monkeypatch, tmp_path, compiled_once
 ):
+    monkeypatch.setenv("GPU_VECENV_KERNELS", kind)
     shipped = tmp_path / compiler.object_name(SPEC, compiler.cpu_level())
     shipped.write_bytes(compiled_once.read_bytes())
     monkeypatch.setattr(compiler, "PREBUILT", tmp_path)

@@ -11,14 +11,15 @@ from gpu_vecenv.backend import cpu
 from gpu_vecenv.backend.compiler import LEVELS, cpu_level
 from gpu_vecenv.backend.cpu import CpuBackend
 from gpu_vecenv.testing.builds import clang
+from gpu_vecenv.testing.same_bits import one_thread
 from tests.marks import slow_but
 from tests.parity.trajectory import CASES, EACH, RECORD, trajectory_hash
 
 
 @functools.cache
 def reference(case):
-    """Hash of the default CPU build with one thread."""
-    return trajectory_hash(case, backend=functools.partial(CpuBackend, threads=1))
+    """Hash of the CPU build for speed with one thread."""
+    return trajectory_hash(case, backend=one_thread)
 
 
 @pytest.mark.parametrize("case", EACH)

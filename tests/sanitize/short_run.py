@@ -22,8 +22,8 @@ def plant(fault: str) -> None:
     _, piece, wrong, _ = ON_GPU[fault]
     right = cuda.kernel_source
 
-    def faulty(spec: object) -> str:
-        text = right(spec)
+    def faulty(*given: object) -> str:
+        text = right(*given)
         assert text.count(piece) == 1
         return text.replace(piece, wrong)
 
