@@ -150,7 +150,7 @@ def test_statistics_equal_operations_on_whole_arrays(steps, shape, agents, p, wi
     """Tiles that are empty, full and not whole, more than one for a strand, and windows longer than a team is wide."""
     g, stats = torch.Generator().manual_seed(steps), EpisodeStats(shape, window, agents)
     running, worlds = torch.zeros(3, *shape), worlds_of(shape, agents)
-    for _ in range(3):
+    for _ in range(2):
         reward = torch.randn(steps, *shape, generator=g)
         finished, valid = (torch.rand(steps, *shape, generator=g) < share for share in (p, 0.9))
         finished = finished.flatten(1)[:, worlds]

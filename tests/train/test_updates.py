@@ -203,7 +203,7 @@ def disturb(one, value):
     return one
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, 7.0])
+@pytest.mark.parametrize("value", [math.nan, pytest.param(math.inf, marks=pytest.mark.slow), 7.0])
 @pytest.mark.parametrize("shared", [False, True], ids=["rows", "worlds"])
 @pytest.mark.parametrize("head", [(ACTIONS[1], ()), (ACTIONS[1], (1,)), (ACTIONS[2], ())], ids=["choices", "masked", "numbers"])
 def test_numbers_of_transitions_that_do_not_count_change_no_bit(head, shared, value):
