@@ -74,12 +74,14 @@ def rows(options: Options) -> Iterator[tuple[str, str, str]]:
                     yield mode, case.name, path
 
 
-def measure(trees: dict[str, PeerProcess], way: dict[str, str], rounds: int, seconds: float, bound: float) -> dict[str, Any]:
+def measure(
+    trees: dict[str, tuple[Path, PeerProcess]], way: dict[str, str], rounds: int, seconds: float, bound: float
+) -> dict[str, Any]:
     """Time a row in both trees.
 
     Args:
-        trees: process by name of the tree, ``this`` and ``other``.
-        way: arguments of ``make()`` of the subjects.
+        trees: folder and process by name of the tree, ``this`` and ``other``.
+        way: arguments of ``make()`` of the subjects but for the folder.
         rounds: samples of each tree.
         seconds: length of a sample.
         bound: largest ratio that passes.
@@ -87,7 +89,10 @@ def measure(trees: dict[str, PeerProcess], way: dict[str, str], rounds: int, sec
     Raises:
         PeerError: a tree failed.
     """
-    subjects = {name: process.receive_subject(process.request_subject(way)) for name, process in trees.items()}
+    subjects = {
+        name: process.receive_subject(process.request_subject({**way, "tree": str(folder)}))
+        for name, (folder, process) in trees.items()
+    }
     calls = {name: calls_to_fill(subject.timed, seconds) for name, subject in subjects.items()}
     # Launches of many steps have as many as memory allows, and both trees share it, so times are compared for a step.
     units = {name: 1 if way["mode"] == "training" else subject.steps for name, subject in subjects.items()}
@@ -116,9 +121,9 @@ def main(options: Options) -> int:
     trees = {}
     for name, folder, python in (("this", ROOT, sys.executable), ("other", options.other.resolve(), options.other_python)):
         path = os.pathsep.join([str(folder), str(ROOT / "benchmarks"), os.environ.get("PYTHONPATH", "")])
-        trees[name] = PeerProcess(SUBJECTS, options.device, {"PYTHONPATH": path}, python)
+        trees[name] = folder, PeerProcess(SUBJECTS, options.device, {"PYTHONPATH": path}, python)
     results: list[dict[str, Any]] = []
-    with closing(trees["this"]), closing(trees["other"]):
+    with closing(trees["this"][1]), closing(trees["other"][1]):
         for mode, case, path in rows(options):
             way = {"mode": mode, "device": options.device, "case": case, "path": path}
             seconds = options.seconds * (SAMPLE_SCALE if mode == "training" else 1)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
+from pathlib import Path
 from typing import Any
 
 import torch
 
+import gpu_vecenv
 from gpu_vecenv.bench.subject import Subject
 from gpu_vecenv.cli.bench import groups
 
@@ -21,13 +23,19 @@ def _makers(mode: str, device: str) -> dict[tuple[str, str], Any]:
     return {(case.name, path): make for case, ways in cases for path, make in ways.items()}
 
 
-def make(mode: str, device: str, case: str, path: str) -> Subject:
+def make(tree: str, mode: str, device: str, case: str, path: str) -> Subject:
     """Make a subject of ``gpu-vecenv bench``.
 
     Args:
+        tree: folder of the tree.
         mode: ``env``, ``inference`` or ``training``.
         device: device of the subject.
         case: name of the case.
         path: name of the way to run it.
+
+    Raises:
+        ImportError: this process has imported another tree.
     """
+    if not Path(gpu_vecenv.__file__).is_relative_to(tree):
+        raise ImportError(f"expected the package of {tree}, got that of {gpu_vecenv.__file__}")
     return _makers(mode, device)[case, path]()

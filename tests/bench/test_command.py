@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+import gpu_vecenv
 from gpu_vecenv.backend.private import each_operation
 from gpu_vecenv.bench import env_only, startup
 from gpu_vecenv.bench.cases import CPU_CASES, GPU_CASES, TAG, Case, choose
@@ -149,6 +150,21 @@ def test_a_peer_whose_process_ends_raises_an_error_with_its_reason():
         process.call({"close": 0})
     assert not process.alive
     process.close()
+
+
+def test_a_peer_imports_the_tree_of_its_environment_first(tmp_path, monkeypatch):
+    (tmp_path / "gpu_vecenv").symlink_to(Path(gpu_vecenv.__file__).parent)
+    (tmp_path / "place.py").write_text(
+        "import gpu_vecenv\nfrom gpu_vecenv.bench.subject import Subject\nfrom gpu_vecenv.bench.timing import Local\n"
+        "def make():\n    return Subject(Local(int, 'cpu'), facts={'file': gpu_vecenv.__file__})\n"
+    )
+    monkeypatch.chdir(Path(gpu_vecenv.__file__).parents[1])  # where benchmarks are run
+    process = PeerProcess("place", "cpu", {"PYTHONPATH": str(tmp_path)})
+    try:
+        subject = process.receive_subject(process.request_subject({}))
+        assert subject.facts["file"] == str(tmp_path / "gpu_vecenv" / "__init__.py")
+    finally:
+        process.close()
 
 
 def test_agents_that_start_in_the_corner_stay_there():

@@ -47,7 +47,8 @@ class PeerProcess:
         self._errors = tempfile.TemporaryFile("w+")
         self._subject_numbers = count()
         self._process = subprocess.Popen(
-            [python, "-m", "gpu_vecenv.bench.peers.worker", module],
+            # -P: without it Python imports from the working directory first, whatever ``environment`` says.
+            [python, "-P", "-m", "gpu_vecenv.bench.peers.worker", module],
             env=variables, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True,
         )  # fmt: skip
         self._lines: queue.Queue[str] = queue.Queue()
