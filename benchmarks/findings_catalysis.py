@@ -65,7 +65,7 @@ RIVALS = ("surface_double_grids",)
 Of 100 episodes of their trainings from everywhere, 99 have the usual start.
 """
 
-RIVALS_ENTROPY = (0.25, 0.002)
+RIVALS_ENTROPY = (0.15, 0.002)
 """Weights of entropy at the beginning and at the end of a training on a GPU, of ``RIVALS``."""
 
 UNITS = {1: (64, 64), 2: (128, 128)}

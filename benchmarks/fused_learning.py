@@ -68,7 +68,7 @@ class Options:
 
 
 def train(case: str, kernels: str, seed: int, device: str) -> dict[str, Any]:
-    """Train a run, and return its ``seconds`` and curve: by policy, mean returns of the episodes that ended in each piece."""
+    """Train a run, and return its ``seconds`` and curve: by policy, the mean return of the last episodes after each piece."""
     config = dataclasses.replace(CASES[case], kernels=kernels, graph=True, seed=seed, device=device)
     trainer, start = Trainer(config, quiet=True), time.perf_counter()
     curve: dict[str, list[float]] = {name: [] for name in trainer.parts.algorithms}
@@ -79,14 +79,14 @@ def train(case: str, kernels: str, seed: int, device: str) -> dict[str, Any]:
             if not math.isnan(value := metrics[f"recent_return/{name}"]):
                 returns.append(value)
     trainer.close()
-    return {"seed": seed, "seconds": round(time.perf_counter() - start, 1), "curve": curve}
+    return {"kernels": kernels, "seed": seed, "seconds": round(time.perf_counter() - start, 1), "curve": curve}
 
 
-def compared(runs: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+def compared(runs: list[dict[str, Any]]) -> dict[str, Any]:
     """Return, by policy, the areas of both kernels' curves, the margin and the test of ``shared.equivalence()``."""
     row = {}
-    for name in runs["torch"][0]["curve"]:
-        curves = {kernels: [run["curve"][name] for run in of] for kernels, of in runs.items()}
+    for name in runs[0]["curve"]:
+        curves = {kernels: [run["curve"][name] for run in runs if run["kernels"] == kernels] for kernels in KERNELS}
         areas = {kernels: [statistics.mean(curve) for curve in of] for kernels, of in curves.items()}
         gain = statistics.mean(curve[-1] - curve[0] for curve in curves["torch"])
         margin = MARGIN * abs(gain)
@@ -98,21 +98,19 @@ def compared(runs: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
 def main(options: Options) -> None:
     """Train all runs, and compare."""
     os.environ["GPU_VECENV_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"  # read by the processes of the runs
-    rows: dict[str, Any] = {case: {"runs": {kernels: [] for kernels in KERNELS}} for case in CASES}
+    rows: dict[str, Any] = {case: {"machine": machine(options.device), "runs": []} for case in CASES}
     with shared.process_pool(options.workers) as pool:
         jobs = {
-            pool.submit(train, case, kernels, seed, options.device): (case, kernels)
+            pool.submit(train, case, kernels, seed, options.device): case
             for seed in range(options.seeds) for case in CASES for kernels in KERNELS
         }  # fmt: skip
         for job in as_completed(jobs):
-            case, kernels = jobs[job]
-            rows[case]["runs"][kernels].append(job.result())
+            rows[jobs[job]]["runs"].append(job.result())
     for case, row in rows.items():
-        for of in row["runs"].values():
-            of.sort(key=lambda run: run["seed"])
+        row["runs"].sort(key=lambda run: (run["kernels"], run["seed"]))
         row["compared"] = compared(row["runs"])
         print(case, row["compared"], flush=True)
-    shared.write(options.out, {"benchmark": "fused_learning", "machine": machine(options.device), "cases": rows}, "cases")
+    shared.write(options.out, {"benchmark": "fused_learning", "cases": rows}, "cases")
 
 
 if __name__ == "__main__":
