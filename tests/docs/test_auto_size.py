@@ -52,8 +52,8 @@ def test_rows_show_their_numbers(tmp_path, monkeypatch):
 
 
 def test_the_first_steps_of_a_case_are_those_of_the_preset():
-    for cases in auto_size.CASES.values():
-        assert all(PRESETS[env_id].total_steps == steps[0] for env_id, steps in cases.items())
+    for device, cases in auto_size.CASES.items():
+        assert all(PRESETS[env_id].on(device).total_steps == steps[0] for env_id, steps in cases.items())
 
 
 class Grid:
