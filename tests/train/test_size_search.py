@@ -120,13 +120,13 @@ def test_all_sizes_keep_updates_optimiser_steps_memory_and_bounds(reference, tot
     usual = reference.sizes.num_minibatches * math.ceil(reference.total_steps / reference.sizes.batch)
     needed = usual * min(1, total_steps / reference.total_steps)
     fitting = [sizes for sizes in all_sizes(grid) if bytes_of(sizes) <= 30_000_000]
-    shortest, doubled = (reference.horizon, 4) if total_steps > reference.total_steps else (reference.sizes.num_steps, 1)
+    shortest = reference.horizon if total_steps > reference.total_steps else reference.sizes.num_steps
     assert len(fitting) >= 2
     for worlds, length, minibatches in fitting:
         updates = math.ceil(total_steps / (worlds * length))
         assert updates >= 200
         assert minibatches * updates >= needed or minibatches == worlds * length
-        assert minibatches / doubled <= max(1, math.ceil(needed / updates))
+        assert minibatches / 4 <= max(1, math.ceil(needed / updates))
         assert shortest <= length <= reference.sizes.num_steps
 
 

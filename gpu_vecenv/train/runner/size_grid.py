@@ -134,13 +134,9 @@ class Grid:
         """Return True if a run fits into memory, by the memory model."""
         return self.room is None or self.bytes_of(sizes) <= self.room
 
-    def _short(self) -> bool:
-        """Return True if the run is no longer than the reference's."""
-        return self.total_steps <= self.reference.total_steps
-
     def _usual_lengths(self) -> tuple[int, int]:
         longest = self.reference.sizes.num_steps
-        if self._short():
+        if self.total_steps <= self.reference.total_steps:
             return longest, longest  # values of later steps are learned too little to stand for rewards of a rollout cut short
         return min(longest, math.ceil(min(self.reference.horizon, longest))), longest
 
@@ -168,8 +164,6 @@ class Grid:
             fewest, most = self.bounds.num_minibatches
             return [n for n in _doubled(fewest, most) if n <= batch] or [batch]
         fewest = min(batch, max(1, math.ceil(self._optimiser_steps() / Sizes(worlds, length, 1).updates(self.total_steps))))
-        if self._short():
-            return [fewest]  # more steps of the optimiser than the reference's fit few transitions too closely
         smallest = self.reference.sizes.batch / self.reference.sizes.num_minibatches / SMALLEST_MINIBATCH
         more = [n for n in _doubled(2 * fewest, fewest << MORE_MINIBATCHES) if batch / n >= max(1, smallest)]
         return [fewest, *more]
