@@ -65,6 +65,7 @@ class Page {
     this.paused = matchMedia("(prefers-reduced-motion: reduce)").matches;
     this.over = 0; // time until which the end of an episode is shown
     this.total = 0;
+    this.acted = false; // the actions of the next step are computed
     this.owed = 0;
     this.frames = /** @type {number[]} */ ([]);
     this.scripts = /** @type {number[]} */ ([]);
@@ -96,8 +97,15 @@ class Page {
   start() {
     this.worlds.reset(Math.max(0, Math.floor(+$("seed").value || 0)), { count: this.count });
     this.over = this.total = this.owed = 0;
+    this.acted = false;
     this.show();
     this.write();
+  }
+
+  /** Computes the actions of the policies for the next step. */
+  act() {
+    for (const policy of this.policies) policy.act(this.count, $("likeliest").checked);
+    this.acted = true;
   }
 
   /** @param {number} now in milliseconds */
@@ -109,12 +117,14 @@ class Page {
       const mask = new Uint8Array(worlds.worlds);
       mask.set(finished.subarray(0, count));
       worlds.reset(null, { mask });
+      this.acted = false;
       finished.fill(0);
       this.over = this.total = 0;
       this.stage.follow();
       return;
     }
-    for (const policy of this.policies) policy.act(count, $("likeliest").checked);
+    if (!this.acted) this.act();
+    this.acted = false;
     const alive = this.alive();
     if (!this.wall) steering.act();
     worlds.step(count);
@@ -144,7 +154,8 @@ class Page {
     const rate = +$("rate").value, apart = this.wall || rate <= MOST_RATE_APART, stepped = this.stage.changed && apart;
     if (!this.paused && !stepped) {
       this.owed = Math.min(this.wall ? 1 : MOST_STEPS, this.owed + (Math.min(since, 250) * rate) / 1000);
-      for (; this.owed >= 1; --this.owed) this.step(now);
+      if (this.wall && this.owed >= 1 && !this.acted) this.act(); // the step is made in the next frame, so each stays short
+      else for (; this.owed >= 1; --this.owed) this.step(now);
     }
     const ringed = this.steering.active && this.alive();
     if (this.stage.changed && (stepped || !apart)) this.stage.draw(ringed ? this.steering.place() : null);
