@@ -59,24 +59,24 @@ class Calls(Expressions):
         self.fail(node, f"{self.quoted(node)}: {what} has no function {method!r}")
 
     def _plain_call(self, node: ast.Call, scope: Scope, writing: bool) -> Value:
-        written, name = node.func.id, self.callee(node)  # type: ignore[attr-defined]
-        if written in scope.names:
-            self.fail(node, f"{written!r} is a local, no function")
-        if written in self.file.functions:
-            return self.helper(node, self.file.functions[written], scope, writing)
-        if written in self.file.imported:
+        word, name = node.func.id, self.callee(node)  # type: ignore[attr-defined]
+        if word in scope.names:
+            self.fail(node, f"{word!r} is a local, no function")
+        if word in self.file.functions:
+            return self.helper(node, self.file.functions[word], scope, writing)
+        if word in self.file.imported:
             return self._of_package(node, name, scope)
-        if written in BUILTINS:
-            if written in ("abs", "min", "max"):
-                return self._builtin(node, written, scope)
-            self.fail(node, "range() is for loops: for k in range(n)" if written == "range" else
-                      f"{written}() returns nothing; it stands in a line of its own")  # fmt: skip
-        if written in DOUBLES:
-            self.fail(node, f"{written}() computes in other types; use f32, i32 and comparisons")
+        if word in BUILTINS:
+            if word in ("abs", "min", "max"):
+                return self._builtin(node, word, scope)
+            self.fail(node, "range() is for loops: for k in range(n)" if word == "range" else
+                      f"{word}() returns nothing; it stands in a line of its own")  # fmt: skip
+        if word in DOUBLES:
+            self.fail(node, f"{word}() computes in other types; use f32, i32 and comparisons")
         advice = {"sum": "write a loop, or w.sum(agents, lambda it: ...)", "len": "write w.agents.count(), or a size of the spec",
                   "any": "write w.any(agents, lambda it: ...)", "all": "write `not w.any(...)`",
                   "round": "write floor(x + 0.5)"}  # fmt: skip
-        self.fail(node, f"{written}() is not in the subset; {advice[written]}" if written in advice else self.unknown(written))
+        self.fail(node, f"{word}() is not in the subset; {advice[word]}" if word in advice else self.unknown(word))
 
     def helper(self, node: ast.Call, function: ast.FunctionDef, scope: Scope, writing: bool) -> Value:
         """Translate a call of a function of the file."""

@@ -67,8 +67,8 @@ def test_a_step_from_random_states_is_right(name, options, device):
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", CASES)
 def test_a_step_with_parameters_of_each_world_is_right(name, device):
-    numbers = CASES[name].random_physics(np.random.default_rng(2), 250)
-    compared, *_ = compare(name, device, 250, numbers, lambda world: {key: float(v[world]) for key, v in numbers.items()})
+    physics = CASES[name].random_physics(np.random.default_rng(2), 250)
+    compared, *_ = compare(name, device, 250, physics, lambda world: {key: float(v[world]) for key, v in physics.items()})
     assert compared > 0.99
 
 
