@@ -65,9 +65,9 @@ GV_FN void gv_write_reward(const GvArgs& a, const GvTeam& team, const GvRewards&
     GV_UNROLL for (gv_i32 k = 0; k * team.lanes < sums; ++k) {
         const gv_i32 p = k * team.lanes + team.lane;
         if (p >= sums) continue;
-        float partial = 0.0f + rewards.first[k];
-        for (gv_i32 i = p + 32; i < n; i += 32) partial += a.agent_reward[gv_row(a, team.world, GV_REWARD_AGENT(i))];
-        team.sums[p] = partial;
+        team.sums[p] = gv_add_every_32nd(0.0f + rewards.first[k], p + 32, n, [&](gv_i32 i) {
+            return a.agent_reward[gv_row(a, team.world, GV_REWARD_AGENT(i))];
+        });
     }
     gv_barrier_sums(team);
     GV_ONCE a.reward[team.world] = gv_add_partial_sums(team, n) / (float)n;

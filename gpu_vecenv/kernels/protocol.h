@@ -46,14 +46,19 @@ GV_FN void gv_reset_state(const GvArgs& a, const GvTeam& team) {
 GV_FN GvOutcome gv_step_running(const GvArgs& a, const GvTeam& team) {
     env_step(a, team);
     gv_barrier(team);
+    // Up to 32 rewards are used after the observation, so these loads take no extra time. More are added now, as their loads overlap
+    // with those of the flags, and a sum that a lane keeps during the observation takes a register from it.
     GvRewards rewards;
-    gv_load_rewards(a, team, rewards);  // used after the observation, so these loads take no extra time
-    const gv_i32 w = team.world;
+    const gv_i32 w = team.world, agents = gv_num_agents(a);
+    const bool few = GV_REWARD_COUNT <= 32;
+    (void)agents;
+    if (few) gv_load_rewards(a, team, rewards);
+    else gv_write_reward(a, team);
     const bool terminated = a.terminated[w] != 0, truncated = a.truncated[w] != 0;
     const GvOutcome outcome = gv_outcome(a.autoreset, false, terminated, truncated);
     env_observe_step(a, team, outcome.restarts ? gv_final_obs(a) : gv_obs(a));
     gv_barrier(team);
-    gv_write_reward(a, team, rewards);  // before env_settle, which may use the partial sums
+    if (few) gv_write_reward(a, team, rewards);  // before env_settle, which may use the partial sums
     env_settle(a, team);
     gv_write_flags(a, team, outcome);
     gv_write_metrics(a, team, outcome.finished);

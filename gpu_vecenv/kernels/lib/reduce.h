@@ -2,6 +2,19 @@
 #pragma once
 #include "target/target.h"
 
+// Adds value(first), value(first + 32), ... below n to a partial sum, in this order. Four are loaded before the first is added.
+template <class Value>
+GV_INLINE float gv_add_every_32nd(float partial, gv_i32 first, gv_i32 n, Value value) {
+    for (gv_i32 i = first; i < n; i += 4 * 32) {
+        float loaded[4];
+        GV_UNROLL for (gv_i32 b = 0; b < 4; ++b) loaded[b] = i + 32 * b < n ? value(i + 32 * b) : 0.0f;
+        GV_UNROLL for (gv_i32 b = 0; b < 4; ++b) {
+            if (i + 32 * b < n) partial += loaded[b];
+        }
+    }
+    return partial;
+}
+
 // Writes up to 32 partial sums of value(0) .. value(n - 1): sum p adds the values p, p + 32, p + 64, ...
 template <class Value>
 GV_INLINE void gv_partial_sums(const GvLanes& team, gv_i32 n, Value value) {
