@@ -8,15 +8,8 @@
 //                                               gv_citizen_shared(a, obs, world)      shared part of the role's observations
 // gv_action_index(a, row, entry, ...)           gv_citizen_action(a, world, i)        its action, for gv_action_index
 #pragma once
+#include "lib/indices.h"
 #include "state.h"
-
-// Types of an entry of an action in memory: its bytes, negative for int8. A number of a box is a float32, which has those of int32.
-#define GV_INT8 (-1)
-#define GV_UINT8 1
-#define GV_INT16 2
-#define GV_INT32 4
-#define GV_INT64 8
-GV_INLINE gv_i32 gv_entry_bytes(gv_i32 type) { return type < 0 ? -type : type; }
 
 #ifdef GV_BY_ROLE
 

@@ -41,20 +41,6 @@ GV_INLINE bool gv_time_is_up(gv_i32 t, gv_i32 limit) { return limit > 0 && t >= 
 
 // ---- actions --------------------------------------------------------------------------------------------------
 
-// Converts an index to 32 bits; returns -1, an invalid index, if it does not fit.
-GV_INLINE gv_i32 gv_narrow(gv_i64 index) { return index == (gv_i32)index ? (gv_i32)index : -1; }
-GV_INLINE gv_i32 gv_narrow(gv_i32 index) { return index; }  // also of smaller types
-
-// Entry `at` of an array of actions. All lanes have the same type. Each type has a load of its own, whose use may come later. The
-// type of captured steps comes first: in a step of 2 us each comparison before its load can be measured.
-GV_INLINE gv_i32 gv_read_index(const void* actions, gv_i64 at, gv_i32 type) {
-    if (type == GV_UINT8) return ((const gv_u8*)actions)[at];
-    if (type == GV_INT32) return ((const gv_i32*)actions)[at];
-    if (type == GV_INT64) return gv_narrow(((const gv_i64*)actions)[at]);
-    if (type == GV_INT16) return ((const gv_i16*)actions)[at];
-    return ((const gv_i8*)actions)[at];
-}
-
 GV_INLINE bool gv_is_choice(gv_i32 index, gv_i32 n) { return (gv_u32)index < (gv_u32)n; }
 
 // Returns the index if it lies in [0, n); otherwise counts an invalid action and returns 0.

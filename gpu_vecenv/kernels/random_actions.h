@@ -53,11 +53,10 @@ GV_FN GvEntry gv_random_entry(bool continuous, const GvRange& range, gv_u32 word
 }
 
 // Stores an entry. Indices have the smallest type that holds the choices of all entries: GV_UINT8, GV_INT16 or GV_INT32.
-GV_FN void gv_store_entry(bool continuous, void* actions, gv_i64 at, gv_i32 type, const GvEntry& entry) {
-    if (continuous) gv_store_once((float*)actions + at, entry.value);
-    else if (type == GV_UINT8) gv_store_once((gv_u8*)actions + at, (gv_u8)entry.index);
-    else if (type == GV_INT16) gv_store_once((gv_i16*)actions + at, (gv_i16)entry.index);
-    else gv_store_once((gv_i32*)actions + at, entry.index);
+GV_FN void gv_store_entry(void* actions, gv_i64 at, gv_i32 type, const GvEntry& entry) {
+    if (type == GV_UINT8) gv_store_once((gv_u8*)actions + at, (gv_u8)entry.index);
+    if (type == GV_INT16) gv_store_once((gv_i16*)actions + at, (gv_i16)entry.index);
+    if (type == GV_INT32) gv_store_once((gv_i32*)actions + at, entry.index);
 }
 
 // Turns a random word into an index that a mask allows, each with the same probability; 0 if it allows none.
@@ -92,7 +91,7 @@ GV_FN void gv_draw_action(const GvOrigin& origin, const GvRandomActions& group, 
         if (group.mask != nullptr && group.mask_starts[entry] >= 0) {
             value.index = gv_allowed_below(word, group.mask + row * group.mask_length + group.mask_starts[entry], range.choices);
         }
-        gv_store_entry(group.continuous, group.actions, row * group.entries + entry, group.type, value);
+        gv_store_entry(group.actions, row * group.entries + entry, group.type, value);
     }
 }
 

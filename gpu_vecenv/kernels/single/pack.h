@@ -287,7 +287,7 @@ GV_FN void gv_rollout_pack(const GvArgs& a, const GvTeam& team) {
             if ((step & 3) == 0) words[number] = gv_draw_four_steps(origins[i], entry, 0, step);
             const GvRange range = gv_range(a.action_choices, a.action_bounds, entry);
             const GvEntry drawn = gv_random_entry(gv_continuous(a) != 0, range, words[number].word[step & 3]);
-            gv_store_entry(gv_continuous(a) != 0, (void*)now.action, (gv_i64)team.world * GV_SINGLE_ENTRIES + number, a.action_type, drawn);
+            gv_store_entry((void*)now.action, (gv_i64)team.world * GV_SINGLE_ENTRIES + number, a.action_type, drawn);
         }
         gv_step_packs(now, team, team.world + GV_PACK);
         now.action = (const char*)now.action + a.action_stride;

@@ -7,12 +7,12 @@
 // Loads one entry of the given actions of four steps, or of the `left` steps that remain, and prefetches those of the next four.
 // The four loads overlap.
 GV_FN GvDraw gv_load_four_steps(const GvArgs& a, const char* actions, gv_i32 entry, gv_i32 left) {
-    GvRawEntry raw[4];
-    for (gv_i32 i = 0; i < 4; ++i) raw[i] = gv_load_entry(actions + (i < left ? i : 0) * a.action_stride, entry, a.action_type);
+    GvLoadedIndex loaded[4];
+    for (gv_i32 i = 0; i < 4; ++i) loaded[i] = gv_load_index(actions + (i < left ? i : 0) * a.action_stride, entry, a.action_type);
     for (gv_i32 i = 4; i < 8; ++i)
         if (i < left) gv_prefetch(actions + i * a.action_stride + entry * gv_entry_bytes(a.action_type));
     GvDraw draw;
-    for (gv_i32 i = 0; i < 4; ++i) draw.word[i] = (gv_u32)gv_entry_of(raw[i], a.action_type).index;
+    for (gv_i32 i = 0; i < 4; ++i) draw.word[i] = (gv_u32)gv_loaded_index(loaded[i], a.action_type);
     return draw;
 }
 
@@ -62,7 +62,7 @@ GV_FN void gv_rollout_in_registers(const GvArgs& a, const GvTeam& team) {
                 action[entry].index = (gv_i32)draw.word[0];
             } else {
                 action[entry] = gv_random_entry(gv_continuous(a) != 0, ranges[entry], draw.word[0]);
-                gv_store_entry(gv_continuous(a) != 0, (void*)actions, entry, a.action_type, action[entry]);
+                gv_store_entry((void*)actions, entry, a.action_type, action[entry]);
             }
             draw = {{draw.word[1], draw.word[2], draw.word[3], 0}};
         }

@@ -11,30 +11,6 @@
 #define GV_ENTRIES 64  // MAX_ENTRIES in spec/layout.py
 #endif
 
-// ---- actions --------------------------------------------------------------------------------------------------
-
-// Entry of an action as loaded from memory: `wide` if it is an int64. A use of a value waits for its load, so all entries are
-// loaded before the first is used.
-union GvRawEntry {
-    gv_i32 narrow;
-    gv_i64 wide;
-};
-
-GV_FN GvRawEntry gv_load_entry(const void* actions, gv_i64 at, gv_i32 type) {
-    GvRawEntry raw;
-    if (type == GV_UINT8) raw.narrow = ((const gv_u8*)actions)[at];
-    else if (type == GV_INT32) raw.narrow = ((const gv_i32*)actions)[at];
-    else if (type == GV_INT64) raw.wide = ((const gv_i64*)actions)[at];
-    else raw.narrow = gv_read_index(actions, at, type);
-    return raw;
-}
-
-GV_FN GvEntry gv_entry_of(const GvRawEntry& raw, gv_i32 type) {
-    GvEntry entry;
-    entry.index = type == GV_INT64 ? gv_narrow(raw.wide) : raw.narrow;  // for a number: its bits
-    return entry;
-}
-
 // ---- outputs --------------------------------------------------------------------------------------------------
 
 // Points the outputs in the arguments at a row. With one agent a world, rows are worlds in both views.
@@ -82,17 +58,18 @@ GV_FN void gv_store_final_obs(const GvArgs& a, gv_i64 row, const GvRegisterObs& 
 GV_FN void gv_step_in_registers(const GvArgs& a, const GvTeam& team) {
     GvRegisterWorld registers;
     gv_load_world(a, team.world, registers);
-    GvRawEntry raw[GV_ENTRIES];
+    GvStart start;
+    gv_load_start(a, start);
+    gv_load_fence();  // loads of actions come last, as a branch for each of their types delays the loads behind it
+    gv_i32 index[GV_ENTRIES];
     GvEntry action[GV_ENTRIES];
     const gv_i64 first = (gv_i64)team.world * gv_num_entries(a);
     const gv_i32 type = a.action_type;
-    for (gv_i32 entry = 0; entry < gv_num_entries(a); ++entry) raw[entry] = gv_load_entry(a.action, first + entry, type);
-    GvStart start;
-    gv_load_start(a, start);
+    for (gv_i32 entry = 0; entry < gv_num_entries(a); ++entry) index[entry] = gv_typed_index(a.action, first + entry, type);
     gv_load_fence();
     gv_load_flags(a, team.world, gv_may_be_finished(a), registers);
     const GvRegisterWorld before = registers;
-    for (gv_i32 entry = 0; entry < gv_num_entries(a); ++entry) action[entry] = gv_entry_of(raw[entry], type);
+    for (gv_i32 entry = 0; entry < gv_num_entries(a); ++entry) action[entry].index = index[entry];
     GvArgs local = gv_local_args(a, team.world, registers);
     gv_load_params(local);
     gv_point_outputs(a, local, team.world);

@@ -7,6 +7,7 @@
 #endif
 
 #define GV_VECTOR_STORES 1    // 8 and 16 bytes are stored at once
+#define GV_WORD_LOADS 1       // indices are loaded as words: a branch for each type delays the loads after it
 #define GV_BRANCH_PAYS 1      // a branch saves work if all lanes of most warps take it alike
 #define GV_SHARED_DIVISION 1  // gv_dividing() tests the operands of several divisions once
 

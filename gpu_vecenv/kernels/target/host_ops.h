@@ -6,6 +6,7 @@
 #endif
 
 #define GV_VECTOR_STORES 0
+#define GV_WORD_LOADS 0
 #define GV_BRANCH_PAYS 0  // a branch keeps the compiler from stepping a pack of worlds in vector registers
 #define GV_SHARED_DIVISION 0
 
