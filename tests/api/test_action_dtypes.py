@@ -67,6 +67,22 @@ def test_every_dtype_gives_the_same_trajectory(case, array, device):
 
 
 @pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(("dtype", "offsets"), [("uint8", (1, 2, 3)), ("int8", (1, 2, 3)), ("int16", (1,))])
+@pytest.mark.parametrize("case", ["tag", "cartpole"])
+def test_actions_may_begin_inside_a_word(case, dtype, offsets, device):
+    """A kernel on a GPU reads the words around small indices."""
+    env, moved = make(case, device=device, array="torch"), make(case, device=device, array="torch")
+    given = torch.as_tensor(as_dtype(cases.random_actions(env, 2 * len(offsets)), dtype), device=device)
+    for number, offset in enumerate(offsets):
+        room = torch.full((given[0].numel() + offset + 3,), -1 if dtype != "uint8" else 255, dtype=given.dtype, device=device)
+        for t, call in ((2 * number, lambda e, a: e.step(a)), (2 * number + 1, lambda e, a: e.rollout(a[None]))):
+            inside = room[offset:][: given[t].numel()].view(given[t].shape)
+            inside.copy_(given[t])
+            assert inside.data_ptr() % 4
+            assert_trees_equal(cases.results(call(moved, inside)), cases.results(call(env, given[t])))
+
+
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("case", CASES)
 def test_drawn_actions_have_the_smallest_dtype_and_give_the_same_steps(case, device):
     rolled, single = make(case, device=device), make(case, device=device)
