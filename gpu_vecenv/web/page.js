@@ -152,8 +152,8 @@ class Page {
     requestAnimationFrame((time) => this.frame(time));
     if (!this.stage.visible) return;
     const rate = +$("rate").value, apart = this.wall || rate <= MOST_RATE_APART, stepped = this.stage.changed && apart;
+    if (!this.paused) this.owed = Math.min(this.wall ? 1 : MOST_STEPS, this.owed + (Math.min(since, 250) * rate) / 1000);
     if (!this.paused && !stepped) {
-      this.owed = Math.min(this.wall ? 1 : MOST_STEPS, this.owed + (Math.min(since, 250) * rate) / 1000);
       if (this.wall && this.owed >= 1 && !this.acted) this.act(); // the step is made in the next frame, so each stays short
       else for (; this.owed >= 1; --this.owed) this.step(now);
     }

@@ -241,6 +241,33 @@ def test_a_visitor_plays_the_env_of_the_docs_by_keys(walk):
         page.wait_for(f"Number(page.worlds.arrays.t[0]) !== {steps}")
 
 
+FRAMES = """
+const frame = page.frame.bind(page), step = page.worlds.step.bind(page.worlds);
+page.frame = () => {};
+globalThis.count = 0;
+page.worlds.step = (worlds) => { ++count; step(worlds); };
+globalThis.frames = (frames) => {
+  const before = count, start = page.last;
+  for (let k = 1; k <= frames; ++k) frame(start + (1000 * k) / 60);
+  return count - before;
+};
+"""
+"""Frames are those that a test asks for, 60 a second; they return the steps that were made."""
+
+
+@pytest.mark.in_ci
+@in_chromium
+def test_a_page_makes_as_many_steps_a_second_as_its_visitor_chose(walk):
+    with browser((walk[0] / "page.html").as_uri()) as page:
+        page.wait_for("page.stage.visible && page.last")
+        page.value(FRAMES)
+        for rate in (4, 12, 15, 30, 60):
+            steps = page.value(f"(document.getElementById('rate').value = {rate}, page.start(), frames(60))")
+            assert abs(steps - rate) <= 1, rate
+        page.value("page.pause(true)")
+        assert page.value("frames(60)") == 0
+
+
 @pytest.mark.in_ci
 @in_chromium
 def test_a_visitor_plays_by_touch_on_a_narrow_screen(walk):
