@@ -96,6 +96,7 @@ class Page {
 
   start() {
     this.worlds.reset(Math.max(0, Math.floor(+$("seed").value || 0)), { count: this.count });
+    /** @type {Uint8Array} */ (this.worlds.outputs.finished).fill(0);
     this.over = this.total = this.owed = 0;
     this.acted = false;
     this.show();

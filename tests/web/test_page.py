@@ -270,6 +270,17 @@ def test_a_page_makes_as_many_steps_a_second_as_its_visitor_chose(walk):
 
 @pytest.mark.in_ci
 @in_chromium
+def test_a_new_start_has_the_states_of_its_seed_also_after_the_end_of_an_episode(walk):
+    states = "[...page.worlds.arrays.position, ...page.worlds.arrays.t].map(Number)"
+    with browser((walk[0] / "page.html").as_uri() + "#wall") as page:
+        page.value(FRAMES)
+        first = page.value(f"page.start(), page.step(0), {states}")
+        page.value("while (!page.worlds.outputs.finished.some(Boolean)) page.step(0)")
+        assert page.value(f"page.start(), page.step(0), {states}") == first
+
+
+@pytest.mark.in_ci
+@in_chromium
 def test_a_visitor_plays_by_touch_on_a_narrow_screen(walk):
     with browser((walk[0] / "page.html").as_uri(), width=390, height=844, theme="light", touch=True) as page:
         assert page.value("document.documentElement.scrollWidth") == 390
