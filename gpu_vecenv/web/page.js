@@ -12,7 +12,9 @@ import { Worlds, bytesOf, decode } from "./worlds.js";
 
 const END_MS = 900; // for which the end of an episode is shown
 const MOST_STEPS = 4; // in a frame
-const MOST_RATE_APART = 30; // steps a second, up to which a step is made in one frame and drawn in the next, as those of a wall
+const MOST_RATE_APART = 30; // steps a second, up to which a step is made in one frame and drawn in the next
+const WALL_MS = 2; // of a frame, in which parts of a step of a wall are begun
+const PART = 100; // agents of a wall for which policies act in a part
 const FOLLOW = "All agents follow their policies.";
 
 /** @param {string} id @returns {any} */
@@ -65,7 +67,9 @@ class Page {
     this.paused = matchMedia("(prefers-reduced-motion: reduce)").matches;
     this.over = 0; // time until which the end of an episode is shown
     this.total = 0;
-    this.acted = false; // the actions of the next step are computed
+    this.acted = 0; // worlds whose next actions are computed
+    const agents = data.roles.reduce((/** @type {number} */ sum, /** @type {any} */ role) => sum + role.agents, 0);
+    this.together = Math.ceil(PART / agents); // worlds of a part
     this.owed = 0;
     this.frames = /** @type {number[]} */ ([]);
     this.scripts = /** @type {number[]} */ ([]);
@@ -97,16 +101,16 @@ class Page {
   start() {
     this.worlds.reset(Math.max(0, Math.floor(+$("seed").value || 0)), { count: this.count });
     /** @type {Uint8Array} */ (this.worlds.outputs.finished).fill(0);
-    this.over = this.total = this.owed = 0;
-    this.acted = false;
+    this.over = this.total = this.owed = this.acted = 0;
     this.show();
     this.write();
   }
 
-  /** Computes the actions of the policies for the next step. */
-  act() {
-    for (const policy of this.policies) policy.act(this.count, $("likeliest").checked);
-    this.acted = true;
+  /** Computes the actions of the next worlds for the next step. @param {number} worlds */
+  act(worlds) {
+    const from = this.acted;
+    this.acted = Math.min(this.count, from + worlds);
+    for (const policy of this.policies) policy.act(this.acted, $("likeliest").checked, from);
   }
 
   /** @param {number} now in milliseconds */
@@ -118,14 +122,13 @@ class Page {
       const mask = new Uint8Array(worlds.worlds);
       mask.set(finished.subarray(0, count));
       worlds.reset(null, { mask });
-      this.acted = false;
       finished.fill(0);
-      this.over = this.total = 0;
+      this.over = this.total = this.acted = 0;
       this.stage.follow();
       return;
     }
-    if (!this.acted) this.act();
-    this.acted = false;
+    this.act(count);
+    this.acted = 0;
     const alive = this.alive();
     if (!this.wall) steering.act();
     worlds.step(count);
@@ -152,15 +155,28 @@ class Page {
     this.last = now;
     requestAnimationFrame((time) => this.frame(time));
     if (!this.stage.visible) return;
-    const rate = +$("rate").value, apart = this.wall || rate <= MOST_RATE_APART, stepped = this.stage.changed && apart;
+    const rate = +$("rate").value, apart = rate <= MOST_RATE_APART, stepped = this.stage.changed && apart;
     if (!this.paused) this.owed = Math.min(this.wall ? 1 : MOST_STEPS, this.owed + (Math.min(since, 250) * rate) / 1000);
-    if (!this.paused && !stepped) {
-      if (this.wall && this.owed >= 1 && !this.acted) this.act(); // the step is made in the next frame, so each stays short
-      else for (; this.owed >= 1; --this.owed) this.step(now);
+    if (this.wall) while (performance.now() - begin < WALL_MS && this.part(now));
+    else {
+      if (!this.paused && !stepped) for (; this.owed >= 1; --this.owed) this.step(now);
+      const ringed = this.steering.active && this.alive();
+      if (this.stage.changed && (stepped || !apart)) this.stage.draw(ringed ? this.steering.place() : null);
     }
-    const ringed = this.steering.active && this.alive();
-    if (this.stage.changed && (stepped || !apart)) this.stage.draw(ringed ? this.steering.place() : null);
     this.measure(since, performance.now() - begin);
+  }
+
+  /** Makes a part of a wall's step: draws a row, lets policies act for some worlds or steps all of them; false if none is due.
+   * @param {number} now */
+  part(now) {
+    if (this.stage.changed) this.stage.draw();
+    else if (this.paused || this.owed < 1) return false;
+    else if (this.acted < this.count) this.act(this.together);
+    else {
+      this.step(now);
+      --this.owed;
+    }
+    return true;
   }
 
   /** Shows frames a second and times of scripts. @param {number} since @param {number} script milliseconds */

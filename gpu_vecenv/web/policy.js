@@ -53,28 +53,29 @@ export class Policy extends Kernels {
   }
 
   /**
-   * Writes the next actions of its agents in the first worlds to the arrays of the env.
-   * @param {number} count of worlds
+   * Writes the next actions of its agents in some worlds to the arrays of the env.
+   * @param {number} end last world, exclusive
    * @param {boolean} likeliest actions in place of draws
+   * @param {number} from first world
    */
-  act(count, likeliest = false) {
+  act(end, likeliest = false, from = 0) {
     const { arrays, outputs } = this.worlds, { agents, first } = this.span, { group } = this;
     const { features, shared, maskColumns, entries } = group, own = /** @type {Float32Array} */ (outputs[group.obs]);
     const obs = /** @type {Float32Array} */ (this.arrays.obs), mask = /** @type {Uint8Array} */ (this.arrays.mask);
     for (const name of COUNTERS) /** @type {any} */ (this.arrays[`draw.${name}`]).set(arrays[name]);
-    for (let world = 0; world < count; ++world) {
-      const from = world * group.count + first, to = world * agents;
-      if (!shared) obs.set(own.subarray(from * features, (from + agents) * features), to * features);
-      else this.#beside(own, world, from, to);
+    for (let world = from; world < end; ++world) {
+      const row = world * group.count + first, to = world * agents;
+      if (!shared) obs.set(own.subarray(row * features, (row + agents) * features), to * features);
+      else this.#beside(own, world, row, to);
       if (maskColumns) {
         const allowed = /** @type {Uint8Array} */ (outputs[group.mask]);
-        mask.set(allowed.subarray(from * maskColumns, (from + agents) * maskColumns), to * maskColumns);
+        mask.set(allowed.subarray(row * maskColumns, (row + agents) * maskColumns), to * maskColumns);
       }
     }
     this.set("likeliest", likeliest ? 1 : 0);
-    this.launch("gv_act", count * agents);
+    this.launch("gv_act", end * agents, from * agents);
     const chosen = /** @type {any} */ (this.arrays.action), actions = /** @type {any} */ (arrays[`${group.prefix}action`]);
-    for (let world = 0; world < count; ++world) {
+    for (let world = from; world < end; ++world) {
       const row = world * agents;
       actions.set(chosen.subarray(row * entries, (row + agents) * entries), (world * group.count + first) * entries);
     }

@@ -7,7 +7,6 @@ import { Pictures } from "./scene.js";
 /** @typedef {"frame" | "scene"} Kind */
 
 const GAP = 2, NARROW = 640, RING = 14; // pixels
-const DRAW_MS = 1.5; // of a frame, in which rows of a wall are begun
 
 export class Stage {
   /**
@@ -102,12 +101,10 @@ export class Stage {
     else Pictures.drawMany(context, this.pictures.slice(from, to), this.kind, this.places.slice(from, to), from, part);
   }
 
-  /** Draws the states that were followed, with a ring around a place of the first scene. A call draws as many rows of a wall as
-   * it has the time for, so the next calls draw the others. @param {[number, number] | null} ring */
-  draw(ring) {
-    const begin = performance.now();
-    do this.#paint(1, "moving", this.drawn, ++this.drawn);
-    while (this.drawn < this.rows && performance.now() - begin < DRAW_MS);
+  /** Draws the states that were followed, with a ring around a place of the first scene. A call draws the next row of a wall.
+   * @param {[number, number] | null} ring */
+  draw(ring = null) {
+    this.#paint(1, "moving", this.drawn, ++this.drawn);
     this.drawn %= this.rows;
     this.changed = this.drawn > 0;
     if (!ring || this.wall) return;

@@ -101,8 +101,8 @@ export class Kernels {
     else view.setBigInt64(offset, BigInt(value), true); // an address, too
   }
 
-  /** Runs a kernel for worlds or parts 0 to `count - 1`. @param {string} kernel @param {number} count */
-  launch(kernel, count) { this.kernels[kernel](this.struct, 0, count); }
+  /** Runs a kernel for worlds or parts `from` to `end - 1`. @param {string} kernel @param {number} end @param {number} from */
+  launch(kernel, end, from = 0) { this.kernels[kernel](this.struct, from, end); }
 }
 
 export class Worlds extends Kernels {

@@ -270,6 +270,20 @@ def test_a_page_makes_as_many_steps_a_second_as_its_visitor_chose(walk):
 
 @pytest.mark.in_ci
 @in_chromium
+def test_a_wall_that_is_stepped_in_parts_has_the_states_of_one_that_is_stepped_at_once(walk):
+    states = "[...page.worlds.arrays.position, ...page.worlds.arrays.t].map(Number)"
+    with browser((walk[0] / "page.html").as_uri() + "#wall") as page:
+        page.wait_for("page.stage.visible && page.last")
+        page.value(FRAMES)
+        page.value("page.together = 7, document.getElementById('rate').value = 60")
+        page.value("(() => { page.start(); for (let made = 0; made < 9; ) made += frames(1); })()")
+        in_parts = page.value(states)
+        page.value("(() => { page.start(); for (const before = count; count < before + 9; ) page.step(0); })()")
+        assert page.value(states) == in_parts
+
+
+@pytest.mark.in_ci
+@in_chromium
 def test_a_new_start_has_the_states_of_its_seed_also_after_the_end_of_an_episode(walk):
     states = "[...page.worlds.arrays.position, ...page.worlds.arrays.t].map(Number)"
     with browser((walk[0] / "page.html").as_uri() + "#wall") as page:

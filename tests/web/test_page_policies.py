@@ -118,7 +118,11 @@ const policy = new Policy(program, plan, weights, span, group, worlds, instance.
 policy.act(given.worlds, true);
 const likeliest = [...arrays.action];
 policy.act(given.worlds);
-answer({ outputs: [...policy.arrays.outputs], likeliest, drawn: [...arrays.action] });
+const drawn = [...arrays.action];
+arrays.action.fill(-1);
+policy.act(1);
+policy.act(given.worlds, false, 1);
+answer({ outputs: [...policy.arrays.outputs], likeliest, drawn, inParts: [...arrays.action] });
 """
 
 
@@ -156,6 +160,7 @@ def test_a_page_acts_as_the_trainer_does(case):
             outputs = torch.zeros(len(found["outputs"]))
         else:
             outputs = policy.outputs(policy.features(inputs.obs, draw.agent))
+    assert found["inParts"] == found["drawn"]
     np.testing.assert_allclose(found["outputs"], outputs.reshape(-1).numpy(), rtol=1e-4, atol=1e-4)
     for name, expected in (("likeliest", likeliest), ("drawn", drawn)):
         if group.continuous:
