@@ -114,26 +114,65 @@ def test_sizes_that_would_take_too_long_are_counted_and_not_tried():
 
 
 @pytest.mark.parametrize("reference", [CARTPOLE, TAG], ids=["cartpole", "tag"])
-@pytest.mark.parametrize("total_steps", [50_000, 1_000_000, 77_000_001])
+@pytest.mark.parametrize("total_steps", [7_000_000, 77_000_001])
 def test_all_sizes_keep_updates_optimiser_steps_memory_and_bounds(reference, total_steps):
-    grid = grid_of(reference, total_steps, room=30_000_000)
-    usual = reference.sizes.num_minibatches * math.ceil(reference.total_steps / reference.sizes.batch)
-    needed = usual * min(1, total_steps / reference.total_steps)
-    fitting = [sizes for sizes in all_sizes(grid) if bytes_of(sizes) <= 30_000_000]
-    shortest = reference.horizon if total_steps > reference.total_steps else reference.sizes.num_steps
+    grid = grid_of(reference, total_steps, room=300_000_000)
+    needed = reference.sizes.num_minibatches * math.ceil(reference.total_steps / reference.sizes.batch)
+    fitting = [sizes for sizes in all_sizes(grid) if bytes_of(sizes) <= 300_000_000]
     assert len(fitting) >= 2
     for worlds, length, minibatches in fitting:
         updates = math.ceil(total_steps / (worlds * length))
-        assert updates >= 200
+        assert updates >= 200 and worlds * length >= reference.sizes.batch
         assert minibatches * updates >= needed or minibatches == worlds * length
         assert minibatches / 4 <= max(1, math.ceil(needed / updates))
-        assert shortest <= length <= reference.sizes.num_steps
+        assert reference.horizon <= length <= reference.sizes.num_steps
+
+
+@pytest.mark.parametrize("total_steps", [2_000, 50_000])
+def test_worlds_that_the_caller_bounds_take_the_place_of_the_rule_for_short_runs(total_steps):
+    """Such a run keeps the reference's length of a rollout, and the same share of its optimiser steps."""
+    needed = 1_000 * total_steps / TAG.total_steps
+    found = all_sizes(grid_of(TAG, total_steps, num_envs=(1, 64), min_updates=40))
+    assert len(found) >= 2 and {sizes.num_steps for sizes in found} == {50}
+    for sizes in found:
+        updates = math.ceil(total_steps / sizes.batch)
+        assert updates >= 40 and sizes.num_minibatches * updates >= needed
+
+
+@pytest.mark.parametrize("reference", [CARTPOLE, TAG], ids=["cartpole", "tag"])
+def test_a_run_too_short_for_updates_with_rollouts_of_the_reference_keeps_its_sizes(reference):
+    enough = 200 * reference.sizes.num_envs * reference.sizes.num_steps
+    for total_steps in (1, 1_000, reference.total_steps, enough - 1):
+        grid = grid_of(reference, total_steps)
+        assert grid.keeps_reference and all_sizes(grid) == [reference.sizes]
+    grid = grid_of(reference, enough)
+    assert not grid.keeps_reference and len(all_sizes(grid)) >= 2
+    assert {sizes.batch for sizes in all_sizes(grid)} == {reference.sizes.batch}
+
+
+def test_bounds_with_the_sizes_of_the_reference_keep_them_in_a_short_run():
+    for bounds in ({"num_envs": (8, 64)}, {"num_steps": (20, 50)}, {"num_minibatches": (8, 8)}):
+        assert all_sizes(grid_of(TAG, **bounds)) == [TAG.sizes]
+
+
+def test_sizes_of_the_reference_are_kept_if_others_do_not_fit_into_memory():
+    """A long run has optimiser steps enough with one minibatch, which is larger than the reference's four."""
+    least = bytes_of(CARTPOLE.sizes._replace(num_minibatches=1))
+    assert all_sizes(grid_of(total_steps=10**8, room=least - 1)) == [CARTPOLE.sizes]
+    assert {sizes.num_minibatches for sizes in all_sizes(grid_of(total_steps=10**8, room=least))} >= {1}
+
+
+@pytest.mark.parametrize("worlds", [15, 18, 21])
+def test_worlds_need_not_be_a_multiple_of_four_to_be_as_many_as_those_of_the_reference(worlds):
+    reference = dataclasses.replace(TAG, sizes=Sizes(worlds, 50, 8))
+    assert {sizes.num_envs for sizes in all_sizes(grid_of(reference, 200 * 50 * worlds, num_steps=(50, 50)))} == {worlds}
 
 
 def test_the_most_worlds_are_the_most_that_fit_into_memory_and_updates():
     """Beside all numbers of worlds, tried one by one."""
+    reference = dataclasses.replace(CARTPOLE, sizes=Sizes(16, 64, 4))
     for total_steps, room in ((2 * 10**6, 10**12), (10**8, 20_000_000), (10**7, 3_000_000)):
-        grid = grid_of(total_steps=total_steps, room=room)
+        grid = grid_of(reference, total_steps, room)
         for length in (64, 32):
             most = max(sizes.num_envs for sizes in all_sizes(grid) if sizes.num_steps == length)
             least = min(sizes.num_minibatches for sizes in all_sizes(grid) if sizes[:2] == (most, length))
@@ -164,7 +203,8 @@ def test_an_infinite_horizon_keeps_the_length_of_a_rollout():
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({"total_steps": 100}, "at most 0 steps in a rollout"),
+        ({"total_steps": 100, "num_envs": (1, 8)}, "at most 0 steps in a rollout"),
+        ({"total_steps": 10**6, "num_steps": (5, 40)}, "at most 5,000 steps in .* at least 32,768 as in the preset"),
         ({"total_steps": 10**6, "num_envs": (1000, 2000)}, "200 updates"),
         ({"total_steps": 10**6, "room": 9_000}, "at most 0.0 MB"),
     ],
@@ -177,7 +217,7 @@ def test_bounds_without_sizes_are_refused(options, expected):
 def test_the_start_is_the_reference_if_it_fits():
     grid = grid_of(total_steps=512 * 64 * 200)
     assert grid.at(grid.start())[:2] == (512, 64)
-    assert grid_of(TAG).at(grid_of(TAG).start()) == (5, 50, 5)
+    assert grid_of(TAG).at(grid_of(TAG).start()) == TAG.sizes
 
 
 class Failing(Machine):
@@ -205,7 +245,7 @@ def test_sizes_that_fail_are_named_and_not_taken(error):
 
 def test_a_start_that_does_not_fit_leads_to_fewer_worlds():
     machine = Failing(OutOfMemoryError("no memory"), lambda sizes: sizes.num_envs > 100)
-    assert 50 <= Search(grid_of(total_steps=10**9), machine, 1e9, machine.now).run().num_envs <= 100
+    assert 50 <= Search(grid_of(total_steps=10**9, num_envs=(1, 9999)), machine, 1e9, machine.now).run().num_envs <= 100
     nothing = Failing(OutOfMemoryError("no memory"), lambda sizes: True)
     with pytest.raises(OutOfMemoryError, match="no memory"):
         Search(grid_of(), nothing, 1e9, nothing.now).run()

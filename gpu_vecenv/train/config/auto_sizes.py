@@ -22,11 +22,13 @@ MIN_UPDATES = 200
 class AutoSizes:
     """Bounds of the search for the number of worlds, the length of a rollout and the number of minibatches.
 
-    A bound is a pair: the least and the most value. Equal values keep an option as it is.
+    A bound is a pair: the least and the most value. Equal values keep an option as it is. If no sizes fit, as in short runs, the
+    run keeps those of its preset, unless bounds exclude them.
     """
 
     num_envs: tuple[int, int] | None = None
-    """Least and most worlds. None: what memory, ``min_updates`` and the minibatches allow."""
+    """Least and most worlds. None: from as many as give a rollout the steps of the preset's, summed over worlds, to what memory,
+    ``min_updates`` and the minibatches allow."""
     num_steps: tuple[int, int] | None = None
     """Shortest and longest rollout. None: from the horizon of advantages, 1 / (1 - gamma * lambda), to ``num_steps`` of the
     run's options; policies with a memory keep those."""
@@ -34,8 +36,8 @@ class AutoSizes:
     """Fewest and most minibatches of an epoch. None: as many as the run needs for the optimiser steps of its preset, up to four
     times as many."""
     min_updates: int = MIN_UPDATES
-    """Updates that the run has at least. Each follows a rollout, so a rollout has at most ``total_steps / min_updates`` steps,
-    summed over worlds."""
+    """Updates that the run has at least, unless it keeps the preset's sizes. Each follows a rollout, so a rollout has at most
+    ``total_steps / min_updates`` steps, summed over worlds."""
     seconds: float = 20.0
     """Seconds of the search. No trial begins that would end later, as far as earlier ones tell. Half of them are left after the
     first trial, which may compile kernels."""

@@ -71,6 +71,7 @@ def find_sizes(
 ) -> FoundSizes:
     """Measure sizes of a run on its device, and return the fastest ones that fit and keep enough updates to learn.
 
+    A run that is too short for these updates has the sizes of the env's preset, the only ones that are measured then.
     ``Trainer`` calls this for ``num_envs="auto"``. Trials change neither networks nor random numbers of the run, so a run with
     the sizes found has the bits of one whose options name them.
 
@@ -233,8 +234,12 @@ def _table(search: Search, sizes: Sizes, device: torch.device, seconds: float) -
         }
 
     limits = f"at most {grid.most_batch:,} steps in a rollout of all worlds, for {grid.bounds.min_updates:,} updates"
+    if grid.keeps_reference:
+        why = "the run is short" if grid.total_steps < grid.least_steps else "no others fit"
+        limits = f"{why}: sizes of the preset, with {grid.bounds.min_updates:,} updates from {grid.least_steps:,} steps on"
     limits += "" if grid.room is None else f"; at most {grid.room / 1e6:,.0f} MB"
     late = f", {search.skipped} left out for lack of time" if search.skipped else ""
+    tried = "1 size" if len(search.trials) == 1 else f"{len(search.trials)} sizes"
     took = f"num_envs={sizes.num_envs}, num_steps={sizes.num_steps}, num_minibatches={sizes.num_minibatches}"
     return {
         "device": str(device),
@@ -246,5 +251,5 @@ def _table(search: Search, sizes: Sizes, device: torch.device, seconds: float) -
         "reference": grid.reference.sizes._asdict(),
         "chosen": sizes._asdict(),
         "rows": [row(trial) for trial in search.trials],
-        "text": f"took {took}: {len(search.trials)} sizes tried in {seconds:.1f} s{late}; {limits}",
+        "text": f"took {took}: {tried} tried in {seconds:.1f} s{late}; {limits}",
     }

@@ -1,8 +1,9 @@
 """Sizes of a run that may be tried for ``num_envs="auto"``: worlds, steps of a rollout and minibatches of an epoch.
 
-Each size that is tried keeps the updates and the optimiser steps that learning needs, and fits into memory. Sizes lie on a grid
-of three axes. Neighbours on the first have other lengths of a rollout and as many steps in it, summed over worlds; on the second
-half the worlds; on the third twice the minibatches.
+Each size that is tried keeps the updates and the optimiser steps that learning needs, has rollouts of at least as many steps as
+the preset's, summed over worlds, and fits into memory. If there is none, as in short runs, the run keeps the preset's sizes.
+Sizes lie on a grid of three axes. Neighbours on the first have other lengths of a rollout and as many steps in it, summed over
+worlds; on the second half the worlds; on the third twice the minibatches.
 """
 
 from __future__ import annotations
@@ -63,7 +64,12 @@ class Reference:
 
 
 class Grid:
-    """The sizes of a run that may be tried."""
+    """The sizes of a run that may be tried.
+
+    Attributes:
+        most_batch: most steps of a rollout, summed over worlds, for ``bounds.min_updates`` updates.
+        keeps_reference: True if no sizes fit but the reference's, which may leave fewer updates.
+    """
 
     def __init__(
         self, bounds: AutoSizes, reference: Reference, total_steps: int, needs: Callable[[Sizes], int], room: int | None
@@ -84,20 +90,27 @@ class Grid:
         self.most_batch = total_steps // bounds.min_updates
         self._needs = needs
         self._bytes: dict[Sizes, int] = {}
-        shortest, longest = bounds.num_steps or self._usual_lengths()
-        self._lengths = [length for length in _halved(longest) if length >= shortest]
-        self._most_worlds = [self._largest(length) for length in self._lengths]
+        self._allow(self.most_batch, bounds.num_envs, bounds.num_steps or self._usual_lengths(), bounds.num_minibatches)
+        self.keeps_reference = not any(self._most_worlds) and _within(reference.sizes, bounds)
+        if self.keeps_reference:
+            self._allow(reference.sizes.batch, *((size, size) for size in reference.sizes))
         if not any(self._most_worlds):
             raise ConfigError(self._text())
+
+    @property
+    def least_steps(self) -> int:
+        """Fewest steps of a run that has ``bounds.min_updates`` updates with rollouts as large as the reference's."""
+        return self.bounds.min_updates * self.reference.sizes.batch
 
     def at(self, place: Place) -> Sizes | None:
         """Return the sizes at a place; None outside the grid."""
         if min(place) < 0 or place.length >= len(self._lengths):
             return None
         length = self._lengths[place.length]
-        worlds = _rounded(self._most_worlds[place.length] >> place.worlds)
-        if worlds < max(1, self._fewest_worlds()):
+        fewest, worlds = self._fewest_worlds(length), self._most_worlds[place.length] >> place.worlds
+        if worlds < fewest:
             return None
+        worlds = max(fewest, _rounded(worlds))
         choices = self._minibatches(worlds, length)
         if place.minibatches >= len(choices):
             return None
@@ -134,34 +147,44 @@ class Grid:
         """Return True if a run fits into memory, by the memory model."""
         return self.room is None or self.bytes_of(sizes) <= self.room
 
+    def _allow(
+        self, most_batch: int, worlds: tuple[int, int] | None, lengths: tuple[int, int], minibatches: tuple[int, int] | None
+    ) -> None:
+        """Lay the grid within bounds; those of worlds and minibatches may be None."""
+        self._worlds, self._counts = worlds, minibatches
+        shortest, longest = lengths
+        self._lengths = [length for length in _halved(longest) if length >= shortest]
+        self._most_worlds = [self._largest(length, most_batch) for length in self._lengths]
+
     def _usual_lengths(self) -> tuple[int, int]:
         longest = self.reference.sizes.num_steps
         if self.total_steps <= self.reference.total_steps:
             return longest, longest  # values of later steps are learned too little to stand for rewards of a rollout cut short
         return min(longest, math.ceil(min(self.reference.horizon, longest))), longest
 
-    def _fewest_worlds(self) -> int:
-        return 1 if self.bounds.num_envs is None else self.bounds.num_envs[0]
+    def _fewest_worlds(self, length: int) -> int:
+        """Return the fewest worlds for rollouts of a length: without bounds, those with as many steps in all as the reference."""
+        return math.ceil(self.reference.sizes.batch / length) if self._worlds is None else self._worlds[0]
 
-    def _largest(self, length: int) -> int:
+    def _largest(self, length: int, most_batch: int) -> int:
         """Return the most worlds for rollouts of a length; 0 if not even the fewest fit."""
-        worlds = self.most_batch // length
-        if self.bounds.num_envs is not None:
-            worlds = min(worlds, self.bounds.num_envs[1])
-        worlds = _rounded(worlds)
-        while worlds >= self._fewest_worlds():
+        fewest, worlds = self._fewest_worlds(length), most_batch // length
+        if self._worlds is not None:
+            worlds = min(worlds, self._worlds[1])
+        while worlds >= fewest:
+            worlds = max(fewest, _rounded(worlds))
             sizes = Sizes(worlds, length, self._minibatches(worlds, length)[0])
             if self.fits(sizes):
                 return worlds
             share = 1.0 if self.room is None else self.room / self.bytes_of(sizes)
-            worlds = _rounded(min(worlds - 1, int(worlds * share)))
+            worlds = min(worlds - 1, int(worlds * share))
         return 0
 
     def _minibatches(self, worlds: int, length: int) -> list[int]:
         """Return numbers of minibatches for rollouts of some worlds and steps, the fewest first."""
         batch = worlds * length
-        if self.bounds.num_minibatches is not None:
-            fewest, most = self.bounds.num_minibatches
+        if self._counts is not None:
+            fewest, most = self._counts
             return [n for n in _doubled(fewest, most) if n <= batch] or [batch]
         fewest = min(batch, max(1, math.ceil(self._optimiser_steps() / Sizes(worlds, length, 1).updates(self.total_steps))))
         smallest = self.reference.sizes.batch / self.reference.sizes.num_minibatches / SMALLEST_MINIBATCH
@@ -178,8 +201,9 @@ class Grid:
 
     def _text(self) -> str:
         """Return why no sizes fit."""
-        bounds = self.bounds
+        bounds, usual = self.bounds, self.reference.sizes
         limits = [f"at most {self.most_batch:,} steps in a rollout, summed over worlds, for {bounds.min_updates:,} updates"]
+        limits += [] if bounds.num_envs else [f"at least {usual.batch:,} as in the preset"]
         limits += [] if self.room is None else [f"at most {self.room / 1e6:,.1f} MB"]
         got = f"worlds {bounds.num_envs}, steps {bounds.num_steps} and minibatches {bounds.num_minibatches}"
         return (
@@ -198,6 +222,12 @@ def _doubled(value: int, most: int) -> Iterator[int]:
     while value <= most:
         yield value
         value *= 2
+
+
+def _within(sizes: Sizes, bounds: AutoSizes) -> bool:
+    """Return True if sizes lie within the bounds that there are."""
+    pairs = zip(sizes, (bounds.num_envs, bounds.num_steps, bounds.num_minibatches), strict=True)
+    return all(pair is None or pair[0] <= size <= pair[1] for size, pair in pairs)
 
 
 def _rounded(worlds: int) -> int:
