@@ -89,6 +89,7 @@ def measure(env_id: str, total_steps: int, device: str, rounds: int, longest: fl
         "swept": len(rates),
         "best": best._asdict(),
         "best_steps_per_second": statistics.median(theirs for _, theirs in pairs),
+        "rounds": rounds,
         "ratio": ratio,
         "holds": ratio >= LEAST_RATIO and result.table["seconds"] <= MOST_SECONDS,
         "reference": result.table["reference"],
