@@ -19,14 +19,13 @@ GV_FN GvLossRow gv_loss_row(const GvArgs& a, gv_i32 sample) {
     return {{gv_place_in(a.action, sample, a.samples_per_step), (gv_i64)sample * GV_MASK_WORDS, {}}, 1, 0.0f};
 }
 
-// Derivatives of the loss by the logits of an entry, which are stored from `column` on. Returns the entropy H.
+// Calls use(i, derivative of the loss by logit i) for the choices of an entry. Returns the entropy H.
 //
 // With x_i = logit_i - largest, log p_i = x_i - log_sum. As d log p(a) / d logit_i = [i = a] - p_i and
 // dH / d logit_i = -p_i (log p_i + H), the derivative is p_i (bonus x_i + rest) - [i = a] force.
-GV_FN float gv_head_slopes(const float* at, gv_i32 n, gv_i32 taken, float push, const GvSettings& settings,
-                           GvTile<GV_DELTA_STRIDE> deltas, gv_i32 row, gv_i32 column) {
+template <class Use>
+GV_FN float gv_head_slopes(const GvLogits& logits, gv_i32 taken, float push, const GvSettings& settings, Use use) {
     constexpr bool FEW = GvLogits::FEW;
-    const GvLogits logits = gv_logits(at, n);
     float weights[FEW ? GV_MOST_CHOICES : 1];  // exponentials
     const GvHeadTerms terms = gv_head_terms(logits, [&](gv_i32 i, float weight) { weights[FEW ? i : 0] = weight; });
     const float scaled = settings.scale * push, bonus = settings.scale * settings.entropy_coef;
@@ -36,16 +35,25 @@ GV_FN float gv_head_slopes(const float* at, gv_i32 n, gv_i32 taken, float push, 
         const float x = logit - terms.largest, p = (FEW ? weights[FEW ? i : 0] : gv_fast_exp(x)) * inverse;
         return (p == 0.0f ? 0.0f : p * gv_fma(bonus, x, rest)) - (i == taken ? force : 0.0f);  // x may be infinite where p is 0
     };
-    if constexpr (FEW && GV_EVEN_CHOICES) {
-        GV_UNROLL for (gv_i32 i = 0; i < GV_MOST_CHOICES; i += 2) {
-            if (i < n) gv_set_pair(deltas, row, column + i, slope(i, logits.few[i]), slope(i + 1, logits.few[i + 1]));
-        }
-    } else {
-        gv_each_logit(logits, [&](gv_i32 i, float logit) {
-            if (i < n) gv_set(deltas, row, column + i, gv_within_half(slope(i, logit)));
+    gv_each_logit(logits, [&](gv_i32 i, float logit) {
+        if (i < logits.n) use(i, slope(i, logit));
+    });
+    return terms.none ? 0.0f : terms.entropy;
+}
+
+// The same for logits in memory; derivatives are stored from `column` on.
+GV_FN float gv_store_head_slopes(const float* at, gv_i32 n, gv_i32 taken, float push, const GvSettings& settings,
+                                 GvTile<GV_DELTA_STRIDE> deltas, gv_i32 row, gv_i32 column) {
+    if constexpr (GvLogits::FEW && GV_EVEN_CHOICES) {
+        float before = 0.0f;
+        return gv_head_slopes(gv_logits(at, n), taken, push, settings, [&](gv_i32 i, float slope) {
+            if (i % 2 != 0) gv_set_pair(deltas, row, column + i - 1, before, slope);
+            before = slope;
         });
     }
-    return terms.none ? 0.0f : terms.entropy;
+    return gv_head_slopes(gv_logits(at, n), taken, push, settings, [&](gv_i32 i, float slope) {
+        gv_set(deltas, row, column + i, gv_within_half(slope));
+    });
 }
 
 // Memory of a group for its rows in a tile.
@@ -109,10 +117,76 @@ GV_FN float gv_slopes_of_chunk(const GvGroup& group, const GvChunk& chunk, const
             for (gv_i32 i = 0; i < n; ++i) gv_set(tile.deltas, row, column + i, 0.0f);
             return;
         }
-        entropy += gv_head_slopes(logits, n, gv_taken(chunk, tile, row, entry), of.push, settings, tile.deltas, row, column);
+        const gv_i32 taken = gv_taken(chunk, tile, row, entry);
+        entropy += gv_store_head_slopes(logits, n, taken, of.push, settings, tile.deltas, row, column);
     });
     return entropy;
 }
+
+#if GV_HELD_HEADS
+// ---- outputs in registers --------------------------------------------------------------------------------------
+
+typedef GvSums<GV_OWN, GV_HEAD_COLUMNS> GvHeldOutputs;
+
+// gv_outputs_of_chunk() for outputs that lanes hold. Copies of the choices taken are for all lanes of the group.
+template <bool EXACT>
+GV_FN void gv_held_outputs(GvHeldOutputs& outputs, const GvGroup& group, const GvChunk& chunk, const GvTopUnits& top,
+                           const GvLossTile& tile) {
+    GV_GROUP_FOR(i, GV_OWN * GV_TAKEN_ENTRIES) {
+        const gv_i32 row = i / GV_TAKEN_ENTRIES, in_chunk = i % GV_TAKEN_ENTRIES;
+        const bool counts = tile.rows[row].counts != 0 && in_chunk < chunk.entries;
+        const gv_i32* from = tile.actions + (counts ? tile.rows[row].at.action + chunk.entry + in_chunk : 0);
+        gv_start_copy<1>((float*)tile.taken + row + GV_OWN * in_chunk, (const float*)from, counts);
+    }
+    gv_end_copies();
+    gv_fill(outputs, group, chunk.biases);
+    if constexpr (EXACT) gv_add_exact_product(outputs, group, top.high, top.low, chunk.high, chunk.low);
+    else gv_add_product_of<GV_TOP_WIDTH, true>(outputs, group, top.high, chunk.high);
+    gv_wait_copies<0>();
+    gv_group_barrier(group);
+}
+
+// gv_log_probs_of_rows(). Sums of a row wait in memory, one for each lane that has entries of it.
+GV_FN void gv_held_log_probs(GvRowSums& log_prob, const GvLanes& team, const GvGroup& group, GvHeads& heads,
+                             const GvTopUnits& top, const GvLossTile& tile) {
+    GV_GROUP_FOR(i, GV_OWN * GV_OUTPUT_STRIDE) tile.outputs[i] = 0.0f;
+    gv_each_chunk<true, false>(team, heads, [&](const GvChunk& chunk) {
+        GvHeldOutputs outputs;
+        gv_held_outputs<true>(outputs, group, chunk, top, tile);
+        gv_each_run<GV_RUN>(outputs, group, [&](gv_i32 row, gv_i32 run, float (&values)[GV_RUN]) {
+            const GvHeadTerms terms = gv_head_terms(gv_held_logits(values), [](gv_i32, float) {});
+            const gv_i32 taken = tile.taken[row + GV_OWN * run];
+            float logit = values[0];
+            GV_UNROLL for (gv_i32 i = 1; i < GV_MOST_CHOICES; ++i) logit = i == taken ? values[i] : logit;
+            const float term = (logit - terms.largest) - terms.log_sum;
+            tile.outputs[row * GV_OUTPUT_STRIDE + run % 4] += run < chunk.entries ? term : 0.0f;
+        });
+    });
+    gv_group_barrier(group);
+    gv_each_value(log_prob, group, [&](gv_i32 row, float& sum) {
+        const float* terms = tile.outputs + row * GV_OUTPUT_STRIDE;
+        sum = (terms[0] + terms[1]) + (terms[2] + terms[3]);
+    });
+}
+
+// Computes the derivatives by the outputs of a chunk. Returns a lane's part of the entropy.
+GV_FN float gv_held_slopes(GvRows<GV_OWN, GV_HEAD_COLUMNS>& deltas, const GvGroup& group, const GvChunk& chunk,
+                           const GvTopUnits& top, const GvLossTile& tile, const GvSettings& settings) {
+    float entropy = 0.0f;
+    GvHeldOutputs outputs;
+    gv_held_outputs<false>(outputs, group, chunk, top, tile);
+    gv_each_run<GV_RUN>(outputs, group, [&](gv_i32 row, gv_i32 run, float (&values)[GV_RUN]) {
+        const bool counts = run < chunk.entries && tile.rows[row].counts != 0;
+        const GvLogits logits = gv_held_logits(values);
+        GV_UNROLL for (gv_i32 i = 0; i < GV_RUN; ++i) values[i] = 0.0f;
+        const float of_entry = gv_head_slopes(logits, tile.taken[row + GV_OWN * run], tile.rows[row].push, settings,
+                                              [&](gv_i32 i, float slope) { values[i] = counts ? slope : 0.0f; });
+        entropy += counts ? of_entry : 0.0f;
+    });
+    gv_each_pair(outputs, group, [&](const GvPlace& place, float& x, float& y) { gv_put_finite(deltas, place, 0, x, y); });
+    return entropy;
+}
+#endif
 
 // Derivatives of all hidden layers from those of the last one, which are sums yet without slopes.
 template <class Kept>

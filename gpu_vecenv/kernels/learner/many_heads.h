@@ -28,12 +28,22 @@ GV_TABLE_IN_MEMORY(gv_mask_column, GV_MASK_COLUMNS)     // by output: its column
 #define GV_MASK_WORDS (GV_CHUNKS * GV_CHUNK_WORDS)
 #define GV_SOME_COLUMNS (GV_MASKED ? 16 : 32)             // outputs whose sums are in registers at a time; masks need some, too
 
+// If GV_HELD_HEADS is 1, outputs of a chunk stay in registers, and a lane has all of an entry: entries are runs of GV_RUN columns,
+// see gv_each_run().
+#define GV_RUN ((GV_MOST_CHOICES + 1) / 2 * 2)
+
 // Number of choices of an entry: a constant if all have as many.
 GV_FN gv_i32 gv_head_choices(gv_i32 entry) { return GV_EQUAL_CHOICES > 0 ? GV_EQUAL_CHOICES : gv_choices_of(entry); }
 
 // Output of a column of all chunks, side by side; -1 behind the outputs of a chunk.
 GV_FN gv_i32 gv_output_of(gv_i32 column) {
-    const gv_i32 chunk = column / GV_HEAD_COLUMNS, output = gv_chunk_output(chunk) + column % GV_HEAD_COLUMNS;
+    const gv_i32 chunk = column / GV_HEAD_COLUMNS, in_chunk = column % GV_HEAD_COLUMNS, matrix = in_chunk / 8;
+    if (GV_HELD_HEADS) {
+        const gv_i32 entry = gv_chunk_entry(chunk) + matrix / (GV_RUN / 2) * 4 + in_chunk % 8 / 2;
+        const gv_i32 choice = matrix % (GV_RUN / 2) * 2 + column % 2;
+        return entry < GV_ENTRIES && choice < GV_EQUAL_CHOICES ? entry * GV_EQUAL_CHOICES + choice : -1;
+    }
+    const gv_i32 output = gv_chunk_output(chunk) + in_chunk;
     return output < gv_chunk_output(chunk + 1) ? output : -1;
 }
 
@@ -112,10 +122,10 @@ GV_FN void gv_start_chunk(const GvLanes& team, const GvHeads& heads, gv_i32 chun
     float* to = (float*)(heads.weights + heads.turn * 2 * GV_CHUNK_PART);
     const float* from = (const float*)(heads.packed + (gv_i64)chunk * 2 * GV_CHUNK_PART);
     GV_FOR(i, (low ? 2 : 1) * FLOATS / 4) gv_start_copy<4>(to + 4 * i, from + 4 * i, true);
-    const gv_i32 output = gv_chunk_output(chunk), outputs = gv_chunk_output(chunk + 1) - output;
     GV_FOR(i, GV_HEAD_COLUMNS) {
-        const bool any = i < outputs;
-        gv_start_copy<1>(heads.of_columns + heads.turn * GV_HEAD_COLUMNS + i, heads.biases + output + (any ? i : 0), any);
+        const gv_i32 output = gv_output_of(chunk * GV_HEAD_COLUMNS + i);
+        const float* from = heads.biases + (output < 0 ? 0 : output);
+        gv_start_copy<1>(heads.of_columns + heads.turn * GV_HEAD_COLUMNS + i, from, output >= 0);
     }
     gv_end_copies();
 }
@@ -288,6 +298,13 @@ struct GvLogits {
     gv_i32 n;
     float few[FEW ? GV_MOST_CHOICES : 1];
 };
+#if GV_HELD_HEADS
+GV_FN GvLogits gv_held_logits(const float (&values)[GV_RUN]) {
+    GvLogits logits = {nullptr, GV_MOST_CHOICES, {}};
+    GV_UNROLL for (gv_i32 i = 0; i < GV_MOST_CHOICES; ++i) logits.few[i] = values[i];
+    return logits;
+}
+#endif
 GV_FN GvLogits gv_logits(const float* at, gv_i32 n) {
     GvLogits logits = {at, n, {}};
     if constexpr (GvLogits::FEW) {

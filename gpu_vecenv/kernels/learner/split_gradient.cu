@@ -222,7 +222,11 @@ GV_FN void gv_deltas_of_heads(const GvArgs& a, const GvLanes& team, gv_i32 first
             gv_top_units<2>(network, group, units, kept, top);
         }
         GvRowSums log_prob;
+#if GV_HELD_HEADS
+        gv_held_log_probs(log_prob, team, group, heads, top, tile_of_group);
+#else
         gv_log_probs_of_rows(log_prob, team, group, heads, top, tile_of_group);
+#endif
         gv_each_value(log_prob, group, [&](gv_i32 i, float& sum) {
             if (tile_of_group.rows[i].counts == 0) return;
             GvRow numbers = gv_take_row(prefetched, i, 0);
@@ -235,6 +239,12 @@ GV_FN void gv_deltas_of_heads(const GvArgs& a, const GvLanes& team, gv_i32 first
         gv_clear(sums);
         gv_each_chunk<false, true>(team, heads, [&](const GvChunk& chunk) {
             const auto deltas = gv_part(gv_last_deltas_of<GvActor>(a), kept.row, chunk.number * GV_HEAD_COLUMNS);
+#if GV_HELD_HEADS
+            GvRows<GV_OWN, GV_HEAD_COLUMNS> of_chunk;
+            head.terms.entropy += gv_held_slopes(of_chunk, group, chunk, top, tile_of_group, *prefetched.settings);
+            gv_store(of_chunk, group, deltas);
+            gv_add_product<GV_HEAD_COLUMNS>(sums, group, of_chunk, chunk.high);
+#else
             if (gv_outputs_of_chunk<false>(group, chunk, top, tile_of_group)) {
                 head.terms.entropy += gv_slopes_of_chunk(group, chunk, tile_of_group, *prefetched.settings);
                 gv_add_product<GV_HEAD_COLUMNS>(sums, group, tile_of_group.deltas, chunk.high);
@@ -242,6 +252,7 @@ GV_FN void gv_deltas_of_heads(const GvArgs& a, const GvLanes& team, gv_i32 first
             } else {
                 gv_clear_rows<GV_OWN, GV_HEAD_COLUMNS>(group, deltas);
             }
+#endif
         });
         gv_backward_from_top(network, group, sums, kept);
         gv_group_barrier(group);
@@ -284,7 +295,7 @@ GV_FN gv_i32 gv_output_of_column(gv_i32 column) {
 template <gv_i32 NETWORK, gv_i32 M>
 GV_FN auto gv_stages_of_last(const GvArgs& a, gv_i32 first) {
 #if GV_CHUNKS > 0
-    static_assert(NETWORK != 0 || GV_HEAD_COLUMNS % M == 0, "the columns lie in one chunk");
+    static_assert(NETWORK != 0 || !GV_MASKED || GV_HEAD_COLUMNS % M == 0, "the columns lie in one chunk");
     if constexpr (NETWORK == 0) return GvComputedStages{a.computed + first / GV_HEAD_COLUMNS};
 #endif
     if constexpr (NETWORK != 0 || GV_CHUNKS == 0) return GvAllStages{};

@@ -41,6 +41,17 @@ GV_FN void gv_each_pair(GvSums<ROWS, N>& sums, const GvGroup&, F f) {
         for (gv_i32 column = 0; column < N; column += 2) f(GvPlace{row, column}, sums.v[row][column], sums.v[row][column + 1]);
     }
 }
+template <gv_i32 LENGTH, gv_i32 ROWS, gv_i32 N, class F>
+GV_FN void gv_each_run(GvSums<ROWS, N>& sums, const GvGroup&, F f) {
+    for (gv_i32 row = 0; row < ROWS; ++row) {
+        for (gv_i32 run = 0; run < N / LENGTH; ++run) {
+            float values[LENGTH], *own = sums.v[row] + run / 4 * 4 * LENGTH + run % 4 * 2;
+            for (gv_i32 i = 0; i < LENGTH; ++i) values[i] = own[i / 2 * 8 + i % 2];
+            f(row, run, values);
+            for (gv_i32 i = 0; i < LENGTH; ++i) own[i / 2 * 8 + i % 2] = values[i];
+        }
+    }
+}
 template <gv_i32 ROWS, gv_i32 N>
 GV_FN float* gv_at(GvSums<ROWS, N>& sums, const GvPlace& place) {
     return &sums.v[place.row][place.column];

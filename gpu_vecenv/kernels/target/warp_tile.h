@@ -43,6 +43,21 @@ GV_FN void gv_each_pair(GvSums<ROWS, N>& sums, const GvGroup& group, F f) {
             }
 }
 
+// Calls f(row, run, values) for runs of LENGTH columns, which f may change. Run 4 q + t of a row has the columns 2 t and 2 t + 1
+// of the matrices q LENGTH / 2 to (q + 1) LENGTH / 2 - 1, so a lane has whole runs.
+template <gv_i32 LENGTH, gv_i32 ROWS, gv_i32 N, class F>
+GV_FN void gv_each_run(GvSums<ROWS, N>& sums, const GvGroup& group, F f) {
+    static_assert(LENGTH % 2 == 0 && N % (4 * LENGTH) == 0, "four lanes have runs side by side");
+    GV_UNROLL for (gv_i32 m = 0; m < ROWS / 16; ++m)
+        GV_UNROLL for (gv_i32 q = 0; q < N / (4 * LENGTH); ++q)
+            GV_UNROLL for (gv_i32 half = 0; half < 2; ++half) {
+                float values[LENGTH];
+                GV_UNROLL for (gv_i32 i = 0; i < LENGTH; ++i) values[i] = sums.v[m][(q * LENGTH + i) / 2][2 * half + i % 2];
+                f(16 * m + 8 * half + (group.lane >> 2), 4 * q + (group.lane & 3), values);
+                GV_UNROLL for (gv_i32 i = 0; i < LENGTH; ++i) sums.v[m][(q * LENGTH + i) / 2][2 * half + i % 2] = values[i];
+            }
+}
+
 // The two sums of a place.
 template <gv_i32 ROWS, gv_i32 N>
 GV_FN float* gv_at(GvSums<ROWS, N>& sums, const GvPlace& place) {

@@ -58,7 +58,7 @@ class UpdateKernels:
             processes: processes of the run, over which ``reduce()`` adds up; None: this one alone.
         """
         device = adam.rate.device
-        sizes = dataclasses.replace(sizes, alone=self._are_few(sizes, num_rows, device, alone))
+        sizes = dataclasses.replace(sizes.of_update, alone=self._are_few(sizes, num_rows, device, alone))
         self.policy, self.sizes, self.adam, self.device = policy, sizes, adam, device
         self._rows, self._processes = num_rows, processes
         columns = sizes.actor_columns + sizes.critic_columns

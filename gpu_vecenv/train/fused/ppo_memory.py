@@ -208,11 +208,13 @@ def _kernels(sizes: Sizes, rows: int, minibatch: int, agents: int, device: torch
         agents: rows of a sample.
         device: device of the update.
     """
-    partial = _partial_sums(sizes, minibatch, device)
+    of_update = sizes.of_update
+    partial = _partial_sums(of_update, minibatch, device)
     if not sizes.split:
         return partial
     room = stash_room(sizes, minibatch, agents)
-    between = 2 * sizes.stash_columns * room + 4 * SPLIT_ROWS * sizes.mask_words + 4 * sizes.packed_halves
+    packed_heads = 2 * (sizes.packed_halves + of_update.packed_halves)
+    between = 2 * of_update.stash_columns * room + 4 * SPLIT_ROWS * sizes.mask_words + packed_heads
     if not sizes.wide:
         return partial + between + 2 * SPLIT_ROWS * sizes.widths[0]
     acting, (of_worlds, of_rows) = sizes.stream(1).columns, sizes.part_columns

@@ -40,6 +40,7 @@ class SplitKernels(UpdateKernels):
     ) -> None:  # fmt: skip
         """Allocate the arrays; see ``UpdateKernels``."""
         super().__init__(policy, sizes, config, adam, num_rows, alone, processes)
+        sizes = self.sizes  # those of an update
         self.room = min(-(-num_rows // sizes.rows) * sizes.rows, self.most_room())
         self.stash = empty_halves(sizes.stash_columns * self.room, device=self.device)
         self._tiles = sizes.num_gradient_tiles

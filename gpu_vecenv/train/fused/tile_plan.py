@@ -54,6 +54,12 @@ MOST_HEAD_ROWS = 64
 ACT_ROW_FLOATS = 14
 """Floats of a row of many heads in the memory of a block that acts: places of action and mask, its mask, counters of its draw."""
 
+HELD_COLUMNS = 80
+"""Most outputs of a chunk of many heads that stay in registers: 40 floats of a lane."""
+
+FEW_CHOICES = 16
+"""Most choices of an entry whose outputs a lane holds."""
+
 MOST_TAKEN = 6
 """Most entries of a chunk whose choices are copied while its outputs are computed; those of further ones are read."""
 
@@ -163,8 +169,24 @@ class Sizes:
     """Blocks are so few that each has a multiprocessor of its own, with all its registers."""
     workers: int = 0
     """Groups that share the columns of a tile in a rollout, beside one that steps the worlds; 0: each group has its own rows."""
+    held: bool = False
+    """In an update, outputs of a chunk of many heads stay in registers; see ``of_update``."""
     head_columns: int = 0
     """Most outputs of a chunk of an actor with many heads, whose last layer is computed chunk by chunk; 0: all at once."""
+
+    @property
+    def of_update(self) -> Sizes:
+        """These sizes for the kernels of an update.
+
+        Few choices, as many in each entry and without masks, stay in registers: a lane has all those of an entry. Four lanes have
+        entries side by side, and products take pairs of matrices with two choices of each.
+        """
+        choices = set(self.choices or ())
+        if not self.head_columns or len(choices) > 1 or max(choices) > FEW_CHOICES or max(self.mask_first, default=-1) >= 0:
+            return self
+        matrices = [count for count in range(up_to(max(choices), 2) // 2, HELD_COLUMNS // 8 + 1, up_to(max(choices), 2) // 2)]
+        columns = max((8 * count for count in matrices if count % 2 == 0), default=0)
+        return replace(self, held=True, head_columns=columns) if columns else self
 
     @property
     def num_networks(self) -> int:
@@ -207,26 +229,28 @@ class Sizes:
         """Entries of each chunk of an actor with many heads: as many as ``head_columns`` has room for."""
         first, outputs, chunks = 0, 0, []
         for entry, size in enumerate(self.choices or () if self.head_columns else ()):
-            if outputs + size > self.head_columns:
+            columns = up_to(size, 2) if self.held else size
+            if outputs + columns > self.head_columns:
                 chunks.append(range(first, entry))
                 first, outputs = entry, 0
-            outputs += size
+            outputs += columns
         return [*chunks, range(first, self.entries)] if self.head_columns else []
 
     @property
     def loss_row_floats(self) -> int:
         """Floats of a row of many heads in an update: places of its action and mask, its mask in a chunk, two numbers."""
-        return 6 + self.head_columns // 32
+        return up_to(6 + self.head_columns // 32, 2)  # the places have 8 bytes
 
     @property
     def taken_entries(self) -> int:
         """Entries of a chunk whose choices are copied to the memory of a block."""
-        return min(MOST_TAKEN, max(map(len, self.chunks), default=0))
+        most = max(map(len, self.chunks), default=0)
+        return self.head_columns // up_to(max(self.choices or (1,)), 2) if self.held else min(MOST_TAKEN, most)
 
     @property
     def tile_outputs(self) -> int:
         """Outputs of a row that are in memory at a time."""
-        return self.head_columns or self.outputs
+        return 1 if self.held else self.head_columns or self.outputs
 
     @property
     def chunk_halves(self) -> int:
@@ -335,8 +359,11 @@ class Sizes:
     def output_stride(self) -> int:
         """Floats between two rows of outputs; an odd number, so that lanes read different banks.
 
-        With many heads, 9 more than a multiple of 32: where a group writes its fragments, at most two lanes share a bank.
+        With many heads, 9 more than a multiple of 32: where a group writes its fragments, at most two lanes share a bank. If
+        outputs stay in registers, a sum of each of the four lanes that have those of a row.
         """
+        if self.held:
+            return 5
         return up_to(self.head_columns, 32) + 9 if self.head_columns else self.tile_outputs | 1
 
     @property
@@ -603,7 +630,7 @@ def _chunk_macros(sizes: Sizes, choices: Sequence[int], mask_first: Sequence[int
     masks = [at + i if at >= 0 else -1 for at, size in zip(mask_first, choices, strict=True) for i in range(size)]
     return {
         "MOST_CHOICES": max(choices), "EQUAL_CHOICES": choices[0] if len(set(choices)) == 1 else 0,
-        "HEAD_COLUMNS": sizes.head_columns, "CHUNK_ENTRIES": ends,
+        "HEAD_COLUMNS": sizes.head_columns, "HELD_HEADS": int(sizes.held), "CHUNK_ENTRIES": ends,
         "CHUNK_OUTPUTS": [first[entry] for entry in ends], "HEAD_COLUMNS_AT": columns_at, "MASK_COLUMNS": masks,
         "TAKEN_ENTRIES": sizes.taken_entries, "EVEN_CHOICES": int(not any(size % 2 for size in choices)),
         "MASKS_ALL": int(masks == [*range(first[-1])]),

@@ -59,6 +59,10 @@ CASES = {
     "numbers, three layers, 128 lanes": ({"action": BOX, "features": 3, "hidden": (16, 48, 32), "rows": 70}, 64),
     "split": ({"action": spaces.MultiDiscrete([2, 9]), "features": 7, "hidden": (136, 24), "rows": 70}, 64),
     "wide": ({"action": spaces.MultiDiscrete([2, 9]), "features": 150, "hidden": (136,), "rows": 70}, 64),
+    "equal choices": (
+        {"action": spaces.MultiDiscrete([5] * 21), "features": 9, "hidden": (24, 40), "filling": 5, "rows": 70},
+        64,
+    ),
     "many heads": (
         {
             "action": spaces.MultiDiscrete([10, 2, 7, 1, 33, 10, 10, 2] * 3),
@@ -150,6 +154,7 @@ SIZES = [
     Sizes(1043, (64, 64), "tanh", 42, (21, 21), split=True, wide=True, shared=1007),
     Sizes(1043, (64, 64), "tanh", 597, (10,) * 57 + (27,), split=True, wide=True, shared=1007, head_columns=64),
     Sizes(20, (64, 64), "tanh", 1164, (10,) * 111 + (2,) * 27, (0,) * 138, split=True, head_columns=64),
+    Sizes(1043, (64, 64), "tanh", 570, (10,) * 57, split=True, wide=True, shared=1007, head_columns=64).of_update,
     Sizes(9, (200, 128), "relu", 200, (100, 100), split=True, head_columns=128),
 ]
 

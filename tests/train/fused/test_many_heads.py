@@ -34,6 +34,7 @@ CASES = {
         "action": MIXED, "features": 9, "masked": tuple(range(40)), "forced": 0.3, "hidden": (200, 48, 33), "activation": "elu",
     },
     "one chunk": {"action": spaces.MultiDiscrete([3] * 17), "seed": 3},
+    "equal choices": {"action": spaces.MultiDiscrete([10] * 19), "features": 9, "hidden": (24, 40)},
     "large entries": {"action": spaces.MultiDiscrete([128, 100, 9]), "hidden": (24, 128), "masked": (1,)},
 }  # fmt: skip
 COSTLY = "few choices, elu", "one chunk"
