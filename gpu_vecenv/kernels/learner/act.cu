@@ -254,15 +254,17 @@ GV_FN void gv_pack_first_of(const GvArgs& a, const GvLanes& team, gv_i32 column)
     gv_pack_column(team, a.layers[0], column, a.first_weights + column * GV_PACKED_COLUMNS, a.first_biases + column);
 }
 
-// Sums of a part of the columns of a tile: `row` is the group's first of `rows` rows, whose features are in `obs`.
+// Sums of a part of the columns, from `first` on, of the tile whose first row is `row` of `rows` rows, with features in `obs`.
 template <gv_i32 PART>
 GV_FN void gv_first_sums(GvFirstSums& sums, const GvArgs& a, const GvLanes& team, const GvGroup& group, const GvSlab& obs,
                          const GvNorm& norm, gv_i32 rows_per_step, gv_i32 row, gv_i32 rows, gv_i32 first) {
     GvObservedRows<PART> source = {obs, norm, {}, {}};
     GvOwnSamples samples;
-    gv_each_value(samples, group, [&](gv_i32 i, gv_i32& sample) { sample = row + i < rows ? row + i : -1; });
+    const gv_i32 own = row + group.number * GV_OWN;
+    gv_each_value(samples, group, [&](gv_i32 i, gv_i32& sample) { sample = own + i < rows ? own + i : -1; });
     source.rows = gv_rows_of(samples, group, obs, rows_per_step);
-    gv_begin_sums<PART>(sums, group, a.first_biases, a.world_sums, row, rows, a.agents, first);
+    gv_begin_sums<PART>(sums, group, a.first_biases, a.world_sums, row + gv_first_row(group), rows, a.agents,
+                        first + gv_first_column(group));
     gv_add_features<PART>(sums, team, group, source, a.first_weights, first);
 }
 
@@ -270,17 +272,17 @@ GV_FN void gv_wide_first_tiles(const GvArgs& a, const GvLanes& team, gv_i32 numb
     const GvGroup group = gv_group(team);
     const gv_i32 items = (a.rows + GV_ROWS - 1) / GV_ROWS * GV_COLUMN_PARTS;
     GV_LOOP for (gv_i32 item = number; item < items; item += a.teams) {
-        const gv_i32 row = item / GV_COLUMN_PARTS * GV_ROWS + group.number * GV_OWN, rest = a.rows - row;
+        const gv_i32 tile = item / GV_COLUMN_PARTS * GV_ROWS, row = tile + group.number * GV_OWN, rest = a.rows - row;
         const gv_i32 first = item % GV_COLUMN_PARTS * GV_COLUMN_PART;
         const GvOwn own = {nullptr, row, rest < 0 ? 0 : rest < GV_OWN ? rest : GV_OWN};
         if (a.partly != 0 && gv_vote(team, gv_wanted(a, group, own)) == 0) continue;
         GvFirstSums sums;
-        gv_first_sums<GV_AGENT_PART>(sums, a, team, group, a.obs, a.norm, a.samples_per_step, row, a.rows, first);
-        GvRows<GV_OWN, GV_COLUMN_PART> units;
+        gv_first_sums<GV_AGENT_PART>(sums, a, team, group, a.obs, a.norm, a.samples_per_step, tile, a.rows, first);
+        GvRows<GV_FIRST_ROWS, GV_FIRST_COLUMNS> units;
         gv_each_pair(sums, group, [&](const GvPlace& place, float& x, float& y) {
             gv_put(units, place, 0, gv_activated<1>(x).value, gv_activated<1>(y).value);
         });
-        gv_store(units, group, gv_part(GvStripes<GV_JOINT>{a.units}, row, first));
+        gv_store(units, group, gv_part(GvStripes<GV_JOINT>{a.units}, tile + gv_first_row(group), first + gv_first_column(group)));
     }
 }
 
@@ -289,11 +291,10 @@ GV_FN void gv_wide_worlds_tiles(const GvArgs& a, const GvLanes& team, gv_i32 num
     const GvGroup group = gv_group(team);
     const gv_i32 worlds = a.rows / a.agents, items = (worlds + GV_ROWS - 1) / GV_ROWS * GV_COLUMN_PARTS;
     GV_LOOP for (gv_i32 item = number; item < items; item += a.teams) {
-        const gv_i32 row = item / GV_COLUMN_PARTS * GV_ROWS + group.number * GV_OWN;
-        const gv_i32 first = item % GV_COLUMN_PARTS * GV_COLUMN_PART;
+        const gv_i32 row = item / GV_COLUMN_PARTS * GV_ROWS, first = item % GV_COLUMN_PARTS * GV_COLUMN_PART;
         GvFirstSums sums;
         gv_first_sums<GV_SHARED_PART>(sums, a, team, group, a.shared, a.shared_norm, a.worlds_per_step, row, worlds, first);
-        gv_store_world_sums(sums, group, a.world_sums, row, worlds, first);
+        gv_store_world_sums(sums, group, a.world_sums, row + gv_first_row(group), worlds, first + gv_first_column(group));
     }
 }
 GV_PLAIN_KERNEL(gv_wide_worlds, gv_wide_worlds_tiles)

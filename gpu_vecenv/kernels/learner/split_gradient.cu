@@ -354,20 +354,20 @@ GV_FN void gv_each_part(const GvArgs& a, gv_i32 block, gv_i32 rows, F f) {
 GV_FN void gv_wide_units_block(const GvArgs& a, const GvLanes& team, gv_i32 block) {
     const GvGroup group = gv_group(team);
     gv_each_part(a, block, a.rows, [&](gv_i32 tile, gv_i32 first) {
-        const gv_i32 row = tile * GV_ROWS + group.number * GV_OWN;
+        const gv_i32 row = tile * GV_ROWS + gv_first_row(group), column = first + gv_first_column(group);
         GvPackedRows<GV_AGENT_PART> rows = {a.packed_rows, {}};
         gv_load_samples(rows.samples, a, group, tile);
         GvFirstSums sums;
-        gv_begin_sums<GV_AGENT_PART>(sums, group, a.first_biases, a.world_sums, row, a.rows, a.agents, first);
+        gv_begin_sums<GV_AGENT_PART>(sums, group, a.first_biases, a.world_sums, row, a.rows, a.agents, column);
         gv_add_features<GV_AGENT_PART>(sums, team, group, rows, a.first_weights, first);
-        GvRows<GV_OWN, GV_COLUMN_PART> units, slopes;
+        GvRows<GV_FIRST_ROWS, GV_FIRST_COLUMNS> units, slopes;
         gv_each_pair(sums, group, [&](const GvPlace& place, float& x, float& y) {
             const GvUnit one = gv_activated<1>(x), two = gv_activated<1>(y);
             gv_put(units, place, 0, one.value, two.value);
             gv_put_finite(slopes, place, 0, one.slope, two.slope);
         });
-        gv_store(units, group, gv_part(gv_joint_of(a, false), row, first));
-        gv_store(slopes, group, gv_part(gv_joint_of(a, true), row, first));
+        gv_store(units, group, gv_part(gv_joint_of(a, false), row, column));
+        gv_store(slopes, group, gv_part(gv_joint_of(a, true), row, column));
     });
 }
 
@@ -380,7 +380,8 @@ GV_FN void gv_sum_part(const GvArgs& a, const GvLanes& team, gv_i32 block, gv_i3
     const gv_i32 slice = block % slices, part = block / slices, from = part % PARTS * N;
     const gv_i32 first = part / PARTS * GV_COLUMN_PART, stages = (rows + GV_ROWS - 1) / GV_ROWS * (GV_ROWS / GV_STAGE_ROWS);
     GvSpread<GV_COLUMN_PART, N> sums;
-    gv_sum_features<PART>(sums, team, slice, slices, stages, deltas, first, packed, from, sample_of);
+    const bool totals = PART == GV_AGENT_PART && from == 0;  // for the biases
+    gv_sum_features<PART>(sums, team, slice, slices, stages, deltas, first, packed, from, totals, sample_of);
     const float of_actor = times / (a.scales[0] * GV_SCALE), of_critic = times / (a.scales[1] * GV_SCALE);
     const auto write = [&](gv_i32 column, gv_i32 at, float sum) {
         const bool actor = column < gv_width(1);
@@ -393,8 +394,7 @@ GV_FN void gv_sum_part(const GvArgs& a, const GvLanes& team, gv_i32 block, gv_i3
     };
     const auto store_total = [&](gv_i32 row, float total) {
         const gv_i32 unit = gv_unit_of(first + row);
-        const bool of_bias = PART == GV_AGENT_PART && from == 0 && unit < gv_units(1);
-        if (of_bias) write(first + row, gv_units(1) * GV_FEATURES + unit, total);
+        if (totals && unit < gv_units(1)) write(first + row, gv_units(1) * GV_FEATURES + unit, total);
     };
     gv_each_sum(sums, gv_group(team), store, store_total);
 }
@@ -421,13 +421,14 @@ GV_FN void gv_world_units_block(const GvArgs& a, const GvLanes& team, gv_i32 blo
     const GvGroup group = gv_group(team);
     const gv_i32 worlds = a.rows / a.agents;
     gv_each_part(a, block, worlds, [&](gv_i32 tile, gv_i32 first) {
-        const gv_i32 row = tile * GV_ROWS + group.number * GV_OWN;
+        const gv_i32 own = tile * GV_ROWS + group.number * GV_OWN;
+        const gv_i32 row = tile * GV_ROWS + gv_first_row(group), column = first + gv_first_column(group);
         GvPackedRows<GV_SHARED_PART> rows = {a.packed_worlds, {}};
-        gv_each_value(rows.samples, group, [&](gv_i32 i, gv_i32& sample) { sample = gv_world_of(a, row + i); });
+        gv_each_value(rows.samples, group, [&](gv_i32 i, gv_i32& sample) { sample = gv_world_of(a, own + i); });
         GvFirstSums sums;
-        gv_begin_sums<GV_SHARED_PART>(sums, group, a.first_biases, nullptr, row, worlds, 1, first);
+        gv_begin_sums<GV_SHARED_PART>(sums, group, a.first_biases, nullptr, row, worlds, 1, column);
         gv_add_features<GV_SHARED_PART>(sums, team, group, rows, a.first_weights, first);
-        gv_store_world_sums(sums, group, a.world_sums, row, worlds, first);
+        gv_store_world_sums(sums, group, a.world_sums, row, worlds, column);
     });
 }
 

@@ -151,27 +151,32 @@ GV_FN void gv_finish_chunk(GvObservedRows<PART>& rows, const GvGroup& group, gv_
 
 // ---- products --------------------------------------------------------------------------------------------------
 
-typedef GvSums<GV_OWN, GV_COLUMN_PART> GvFirstSums;
+// Two groups share the rows of both, each with half of the columns: they read fewer numbers from the memory of the team than with
+// rows of their own.
+#define GV_BESIDE (GV_GROUPS % 2 == 0 && GV_COLUMN_PART % 32 == 0 ? 2 : 1)
+#define GV_FIRST_ROWS (GV_OWN * GV_BESIDE)
+#define GV_FIRST_COLUMNS (GV_COLUMN_PART / GV_BESIDE)
+typedef GvSums<GV_FIRST_ROWS, GV_FIRST_COLUMNS> GvFirstSums;
+GV_FN gv_i32 gv_first_row(const GvGroup& group) { return group.number / GV_BESIDE * GV_FIRST_ROWS; }  // in a tile
+GV_FN gv_i32 gv_first_column(const GvGroup& group) { return group.number % GV_BESIDE * GV_FIRST_COLUMNS; }
 
-// Adds the products of the group's rows with the packed weights of GV_COLUMN_PART columns from `first` on. The memory of a team has
-// GV_STREAM_STAGES stages, of which one is multiplied while the others are loaded. A stage has rows, then weights.
+// Adds the products of rows with the packed weights of GV_COLUMN_PART columns from `first` on. The memory of a team has
+// GV_STREAM_STAGES stages, of which one is multiplied while the others are loaded. A stage has rows, then weights. A group brings
+// GV_OWN rows.
 template <gv_i32 PART, class Source>
 GV_FN void gv_add_features(GvFirstSums& sums, const GvLanes& team, const GvGroup& group, Source& source, const GvHalf* packed,
                            gv_i32 first) {
     constexpr gv_i32 CHUNK = gv_part_chunk(PART), STRIDE = gv_chunk_stride(PART), PIECES = CHUNK / 8;
     constexpr gv_i32 CHUNKS = (gv_part_features(PART) + CHUNK - 1) / CHUNK;
-    const auto rows_of = [&](gv_i32 chunk) {
+    const auto stage_of = [&](gv_i32 chunk, gv_i32 row) {
         GvHalf* stage = (GvHalf*)team.scratch + chunk % GV_STREAM_STAGES * (GV_ROWS + GV_COLUMN_PART) * STRIDE;
-        return GvTile<STRIDE>{stage + group.number * GV_OWN * STRIDE};
+        return GvTile<STRIDE>{stage + row * STRIDE};
     };
-    const auto weights_of = [&](gv_i32 chunk) {
-        GvHalf* stage = (GvHalf*)team.scratch + chunk % GV_STREAM_STAGES * (GV_ROWS + GV_COLUMN_PART) * STRIDE;
-        return GvTile<STRIDE>{stage + GV_ROWS * STRIDE};
-    };
+    const auto rows_of = [&](gv_i32 chunk) { return stage_of(chunk, group.number * GV_OWN); };
     const auto start = [&](gv_i32 chunk) {
         if (chunk < CHUNKS) {
             gv_start_chunk(source, group, chunk, rows_of(chunk));
-            GvHalf* to = weights_of(chunk).at;
+            GvHalf* to = stage_of(chunk, GV_ROWS).at;
             GV_FOR(i, GV_COLUMN_PART * PIECES) {
                 const gv_i32 column = i / PIECES, piece = i % PIECES * 8, at = chunk * CHUNK + piece;
                 const bool valid = at < gv_part_columns(PART);
@@ -193,13 +198,14 @@ GV_FN void gv_add_features(GvFirstSums& sums, const GvLanes& team, const GvGroup
         gv_wait_copies<GV_STREAM_STAGES - 2>();
         gv_barrier(team);  // the chunk is there, and the one before it has been multiplied
         start(chunk + GV_STREAM_STAGES - 1);
-        gv_add_layer<CHUNK>(sums, group, rows_of(chunk), weights_of(chunk));
+        gv_add_layer<CHUNK>(sums, group, stage_of(chunk, gv_first_row(group)), stage_of(chunk, GV_ROWS + gv_first_column(group)));
         finish(chunk + GV_STREAM_STAGES - 1);
     }
     gv_wait_copies<0>();
 }
 
-// Sums before a part is added: biases, or for rows of agents what the shared part of their worlds gave. `row` is the group's first.
+// Sums before a part is added: biases, or for rows of agents what the shared part of their worlds gave. `row` and `first` are the
+// first row and column of the sums.
 template <gv_i32 PART>
 GV_FN void gv_begin_sums(GvFirstSums& sums, const GvGroup& group, const float* biases, const float* world_sums, gv_i32 row,
                          gv_i32 rows, gv_i32 agents, gv_i32 first) {
@@ -228,34 +234,37 @@ GV_FN void gv_store_world_sums(GvFirstSums& sums, const GvGroup& group, float* w
 // ---- sums over rows --------------------------------------------------------------------------------------------
 
 // Sums over rows of GV_COLUMN_PART columns of derivatives, from `first` on, times GV_FEATURE_PART packed features, from `from` on.
-// `sample_of(row)` is the row of the packed features, -1 for one that does not count.
+// `sample_of(row)` is the row of the packed features, -1 for one that does not count. A lane loads it one stage before it starts
+// the copies. Sums of the derivatives alone are added up if `totals`.
 template <gv_i32 PART, gv_i32 N, class Deltas, class SampleOf>
 GV_FN void gv_sum_features(GvSpread<GV_COLUMN_PART, N>& sums, const GvLanes& team, gv_i32 slice, gv_i32 slices, gv_i32 stages,
-                           Deltas deltas, gv_i32 first, const GvHalf* packed, gv_i32 from, SampleOf sample_of) {
+                           Deltas deltas, gv_i32 first, const GvHalf* packed, gv_i32 from, bool totals, SampleOf sample_of) {
     constexpr gv_i32 STRIDE = (N / 8 | 1) * 8, PIECES = N / 8, COLUMNS = gv_part_columns(PART), M = GV_COLUMN_PART;
-    constexpr gv_i32 SOME = 4, COUNT = GV_STAGE_ROWS * PIECES;
+    constexpr gv_i32 COUNT = GV_STAGE_ROWS * PIECES, EACH = (COUNT + GV_TEAM_LANES - 1) / GV_TEAM_LANES;
+    gv_i32 samples[EACH];
+    const auto load = [&](gv_i32 row) {
+        GV_UNROLL for (gv_i32 k = 0; k < EACH; ++k) {
+            const gv_i32 i = team.lane + k * GV_TEAM_LANES;
+            samples[k] = i < COUNT ? sample_of(row + i / PIECES) : -1;
+        }
+    };
     const auto start = [&](GvHalf* memory, gv_i32 row) {
         gv_start_stripes<GV_STAGE_ROWS>(team, GvStripes<M>{memory}, gv_part(deltas, row, first));
         GvHalf* to = memory + GV_STAGE_ROWS * M;
-        GV_LOOP for (gv_i32 begin = team.lane; begin < COUNT; begin += SOME * GV_TEAM_LANES) {
-            gv_i32 sample[SOME];  // loads that wait together
-            GV_UNROLL for (gv_i32 k = 0; k < SOME; ++k) {
-                const gv_i32 i = begin + k * GV_TEAM_LANES;
-                sample[k] = i < COUNT ? sample_of(row + i / PIECES) : -1;
-            }
-            GV_UNROLL for (gv_i32 k = 0; k < SOME; ++k) {
-                const gv_i32 i = begin + k * GV_TEAM_LANES, piece = i % PIECES * 8, column = from + piece;
-                if (i >= COUNT) continue;
-                const bool valid = sample[k] >= 0 && column < COLUMNS;
-                const GvHalf* of_sample = packed + (valid ? (gv_i64)sample[k] * COLUMNS + column : 0);
-                gv_start_eight(to + i / PIECES * STRIDE + piece, of_sample, valid);
-            }
+        GV_UNROLL for (gv_i32 k = 0; k < EACH; ++k) {
+            const gv_i32 i = team.lane + k * GV_TEAM_LANES, piece = i % PIECES * 8, column = from + piece;
+            if (i >= COUNT) continue;
+            const bool valid = samples[k] >= 0 && column < COLUMNS;
+            const GvHalf* of_sample = packed + (valid ? (gv_i64)samples[k] * COLUMNS + column : 0);
+            gv_start_eight(to + i / PIECES * STRIDE + piece, of_sample, valid);
         }
+        load(row + slices * GV_STAGE_ROWS);
     };
     const auto add = [&](GvHalf* memory) {
         const GvStripes<M> left = {memory};
-        gv_add_columns<GV_STAGE_ROWS>(sums, gv_group(team), left, GvTile<STRIDE>{memory + GV_STAGE_ROWS * M});
+        gv_add_columns<GV_STAGE_ROWS>(sums, gv_group(team), left, GvTile<STRIDE>{memory + GV_STAGE_ROWS * M}, totals);
     };
     gv_clear(sums);
+    load(slice * GV_STAGE_ROWS);
     gv_each_stage<GV_STREAM_STAGES, GV_STAGE_ROWS*(M + STRIDE), GV_STAGE_ROWS>(team, slice, slices, stages, start, add);
 }

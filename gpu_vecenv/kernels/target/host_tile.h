@@ -167,13 +167,13 @@ GV_FN void gv_clear(GvSpread<M, N>& sums) {
     }
 }
 template <gv_i32 K, gv_i32 M, gv_i32 N, class Left, class Right>
-GV_FN void gv_add_columns(GvSpread<M, N>& sums, const GvGroup&, Left a, Right b) {
+GV_FN void gv_add_columns(GvSpread<M, N>& sums, const GvGroup&, Left a, Right b, bool totals = true) {
     for (gv_i32 k = 0; k < K; ++k) {
         float right[N];
         for (gv_i32 n = 0; n < N; ++n) right[n] = b.at[gv_place_of<Right>(k, n)].value;
         for (gv_i32 m = 0; m < M; ++m) {
             const float left = a.at[gv_place_of<Left>(k, m)].value;
-            sums.total[m] += left;
+            sums.total[m] += totals ? left : 0.0f;
             for (gv_i32 n = 0; n < N; ++n) sums.v[m][n] += left * right[n];
         }
     }

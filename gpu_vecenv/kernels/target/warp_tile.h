@@ -254,9 +254,9 @@ GV_FN void gv_clear(GvSpread<M, N>& sums) {
         }
 }
 
-// sums += a^T b and totals += a^T 1, over K rows of tiles or stripes.
+// sums += a^T b and, if `totals`, totals += a^T 1, over K rows of tiles or stripes.
 template <gv_i32 K, gv_i32 M, gv_i32 N, class Left, class Right>
-GV_FN void gv_add_columns(GvSpread<M, N>& sums, const GvGroup& group, Left a, Right b) {
+GV_FN void gv_add_columns(GvSpread<M, N>& sums, const GvGroup& group, Left a, Right b, bool totals = true) {
     typedef GvSplit<M, N> Split;
     const gv_i32 low = group.lane & 7, second = group.lane >> 3 & 1, third = group.lane >> 4;
     const gv_i32 m_first = group.number / Split::BESIDE * Split::ROWS, j_first = group.number % Split::BESIDE * Split::COLUMNS;
@@ -267,7 +267,7 @@ GV_FN void gv_add_columns(GvSpread<M, N>& sums, const GvGroup& group, Left a, Ri
         GV_UNROLL for (gv_i32 m = 0; m < Split::ROWS; ++m) {
             if (M / 16 % Split::ABOVE != 0 && m_first + m >= M / 16) continue;
             gv_load_transposed(group, left_at + step * a.NEXT + 2 * m * a.RIGHT, left[m]);
-            gv_multiply_matrices(group, sums.total[m], left[m], 0x3c003c00u, 0x3c003c00u);  // ones
+            if (totals) gv_multiply_matrices(group, sums.total[m], left[m], 0x3c003c00u, 0x3c003c00u);  // ones
         }
         GV_UNROLL for (gv_i32 j = 0; j < Split::COLUMNS; j += 2) {
             const bool any = N / 8 % Split::BESIDE == 0 || j_first + j < N / 8;
