@@ -255,12 +255,15 @@ GV_FN void gv_pack_first_of(const GvArgs& a, const GvLanes& team, gv_i32 column)
 }
 
 // Sums of a part of the columns, from `first` on, of the tile whose first row is `row` of `rows` rows, with features in `obs`.
+// Those of the first `wanted` rows go to `packed`.
 template <gv_i32 PART>
 GV_FN void gv_first_sums(GvFirstSums& sums, const GvArgs& a, const GvLanes& team, const GvGroup& group, const GvSlab& obs,
-                         const GvNorm& norm, gv_i32 rows_per_step, gv_i32 row, gv_i32 rows, gv_i32 first) {
-    GvObservedRows<PART> source = {obs, norm, {}, {}};
-    GvOwnSamples samples;
+                         const GvNorm& norm, gv_i32 rows_per_step, gv_i32 row, gv_i32 rows, gv_i32 first, GvHalf* packed,
+                         gv_i32 wanted) {
     const gv_i32 own = row + group.number * GV_OWN;
+    GvObservedRows<PART> source = {obs, norm, packed, wanted - own, {}, {}};
+    if (wanted > own) source.packed += (gv_i64)own * gv_part_columns(PART);
+    GvOwnSamples samples;
     gv_each_value(samples, group, [&](gv_i32 i, gv_i32& sample) { sample = own + i < rows ? own + i : -1; });
     source.rows = gv_rows_of(samples, group, obs, rows_per_step);
     gv_begin_sums<PART>(sums, group, a.first_biases, a.world_sums, row + gv_first_row(group), rows, a.agents,
@@ -277,7 +280,8 @@ GV_FN void gv_wide_first_tiles(const GvArgs& a, const GvLanes& team, gv_i32 numb
         const GvOwn own = {nullptr, row, rest < 0 ? 0 : rest < GV_OWN ? rest : GV_OWN};
         if (a.partly != 0 && gv_vote(team, gv_wanted(a, group, own)) == 0) continue;
         GvFirstSums sums;
-        gv_first_sums<GV_AGENT_PART>(sums, a, team, group, a.obs, a.norm, a.samples_per_step, tile, a.rows, first);
+        gv_first_sums<GV_AGENT_PART>(sums, a, team, group, a.obs, a.norm, a.samples_per_step, tile, a.rows, first,
+                                     a.packed_rows, first == 0 ? a.packed_count : 0);
         GvRows<GV_FIRST_ROWS, GV_FIRST_COLUMNS> units;
         gv_each_pair(sums, group, [&](const GvPlace& place, float& x, float& y) {
             gv_put(units, place, 0, gv_activated<1>(x).value, gv_activated<1>(y).value);
@@ -293,7 +297,8 @@ GV_FN void gv_wide_worlds_tiles(const GvArgs& a, const GvLanes& team, gv_i32 num
     GV_LOOP for (gv_i32 item = number; item < items; item += a.teams) {
         const gv_i32 row = item / GV_COLUMN_PARTS * GV_ROWS, first = item % GV_COLUMN_PARTS * GV_COLUMN_PART;
         GvFirstSums sums;
-        gv_first_sums<GV_SHARED_PART>(sums, a, team, group, a.shared, a.shared_norm, a.worlds_per_step, row, worlds, first);
+        gv_first_sums<GV_SHARED_PART>(sums, a, team, group, a.shared, a.shared_norm, a.worlds_per_step, row, worlds, first,
+                                      nullptr, 0);
         gv_store_world_sums(sums, group, a.world_sums, row + gv_first_row(group), worlds, first + gv_first_column(group));
     }
 }

@@ -110,12 +110,16 @@ GV_FN void gv_start_chunk(GvPackedRows<PART>& rows, const GvGroup& group, gv_i32
 }
 template <gv_i32 PART, gv_i32 STRIDE>
 GV_FN void gv_finish_chunk(GvPackedRows<PART>&, const GvGroup&, gv_i32, GvTile<STRIDE>) {}
+template <gv_i32 PART, gv_i32 STRIDE>
+GV_FN void gv_keep_chunk(const GvPackedRows<PART>&, const GvGroup&, gv_i32, GvTile<STRIDE>) {}
 
 // This one reads observations. They wait in registers, with the numbers that normalise them.
 template <gv_i32 PART>
 struct GvObservedRows {
     const GvSlab& obs;
     const GvNorm& norm;
+    GvHalf* packed;     // gets the first `wanted` of the group's rows, packed
+    gv_i32 wanted;
     GvOwnSamples rows;  // see gv_rows_of(); -1 for a row that is not there
     GvValues<float, GV_OWN * gv_part_chunk(PART)> x;
 };
@@ -147,6 +151,18 @@ GV_FN void gv_finish_chunk(GvObservedRows<PART>& rows, const GvGroup& group, gv_
         const float moved = (x - gv_held(offset, from)) * gv_held(scale, from) + gv_held(shift, from);
         tile.at[i / CHUNK * STRIDE + from] = gv_half_or_nan(gv_clamp(moved, -rows.norm.limit, rows.norm.limit));
     });
+}
+
+// Writes a chunk of a tile to the packed rows that are wanted.
+template <gv_i32 PART, gv_i32 STRIDE>
+GV_FN void gv_keep_chunk(const GvObservedRows<PART>& rows, const GvGroup& group, gv_i32 chunk, GvTile<STRIDE> tile) {
+    constexpr gv_i32 CHUNK = gv_part_chunk(PART), PIECES = CHUNK / 8, COLUMNS = gv_part_columns(PART);
+    if (rows.wanted <= 0) return;
+    GV_GROUP_FOR(i, GV_OWN * PIECES) {
+        const gv_i32 row = i / PIECES, piece = i % PIECES * 8, column = chunk * CHUNK + piece;
+        if (row >= rows.wanted || column >= COLUMNS) continue;
+        gv_copy_eight(rows.packed + row * COLUMNS + column, tile.at + row * STRIDE + piece);
+    }
 }
 
 // ---- products --------------------------------------------------------------------------------------------------
@@ -198,6 +214,7 @@ GV_FN void gv_add_features(GvFirstSums& sums, const GvLanes& team, const GvGroup
         gv_wait_copies<GV_STREAM_STAGES - 2>();
         gv_barrier(team);  // the chunk is there, and the one before it has been multiplied
         start(chunk + GV_STREAM_STAGES - 1);
+        gv_keep_chunk(source, group, chunk, rows_of(chunk));
         gv_add_layer<CHUNK>(sums, group, stage_of(chunk, gv_first_row(group)), stage_of(chunk, GV_ROWS + gv_first_column(group)));
         finish(chunk + GV_STREAM_STAGES - 1);
     }

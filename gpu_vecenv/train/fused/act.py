@@ -194,12 +194,14 @@ class FusedPolicy(FusedActor):
         """See ``Policy.value()``."""
         return self.values(apply(inputs.obs, lambda x: x.unsqueeze(0))).squeeze(0)
 
-    def values(self, obs: Observation, used: Tensor | None = None) -> Tensor:
+    def values(self, obs: Observation, used: Tensor | None = None, packed: Tensor | None = None) -> Tensor:
         """Return the values of all steps at once, float32 (S, B[, a]).
 
         Args:
             obs: float32 (S, B, *shape), or with a shared part the dict of ``Inputs``.
             used: bool (S, B[, a]), False for values that nobody reads, which are undefined; None: all are used.
+            packed: numbers of 16 bits (rows, columns), gets the normal features of the first rows of a wide network whose
+                observations have no shared part; None: nobody wants them.
 
         Raises:
             ShapeError, ArrayTypeError, DeviceError: the tensor does not fit.
@@ -211,6 +213,10 @@ class FusedPolicy(FusedActor):
             if used is not None:
                 call.place("mask", self._by_row(used[steps]), torch.bool, 1)
                 call.args.partly = 1
+            first = steps.start * math.prod(lead[1:])
+            if packed is not None and first < len(packed):
+                call.args.packed_rows = packed[first:].data_ptr()
+                call.args.packed_count = min(call.count, len(packed) - first)
             call.write(result[steps])
         return result
 

@@ -123,6 +123,7 @@ _ACT: tuple[Any, ...] = (
     Array("units", "half", "*rows, *width", "of a split network, in stripes, with room for whole tiles", written=True),
     Array("first_weights", "half", "*columns, *features", "of the first layer of a wide network", written=True),
     Array("first_biases", "float32", "*columns", written=True),
+    Array("packed_rows", "half", "*rows, *columns", "gets the normal features of the first packed_count rows", written=True),
     *_SHARED,
     Array("packed", "half", "*chunks, *numbers", "last layer of an actor with many heads, see many_heads.h", written=True),
     Array("allowed", "int32", "*rows, *words", "bits of masks of an actor with many heads", written=True),
@@ -131,6 +132,7 @@ _ACT: tuple[Any, ...] = (
     Nested("draw", COUNTERS, doc="counters of the random numbers"),
     *numbers("int32", "rows", "samples_per_step", "likeliest"),
     Number("partly", "int32", "gv_first computes the rows that gv_wanted() names"),
+    Number("packed_count", "int32"),
 )
 
 ACT_ARGS = arguments(*_ACT, beside=(SETTINGS,))

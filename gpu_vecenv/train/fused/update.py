@@ -59,6 +59,7 @@ class FusedBackend(Backend):
         self.fused = self.new_actor(alone=not shares_gpu)
         self.largest = self.fused.largest
         self._kernels: UpdateKernels | None = None
+        self._packed: Observation | None = None  # whose normal features are packed
 
     fitted = staticmethod(require_fused)
     """Returns the sizes of a policy's networks, or raises ConfigError."""
@@ -81,7 +82,11 @@ class FusedBackend(Backend):
     def values(self, samples: Samples, final: bool) -> tuple[Tensor, Tensor | None]:
         """See ``Backend.values()``."""
         fused = cast(FusedPolicy, self.fused)
-        value = fused.values(samples.obs)
+        if self.sizes.wide and not self.sizes.shared:  # as the values read all features, they pack them for the update
+            self._packed = samples.obs
+            value = fused.values(samples.obs, packed=cast(WideKernels, self._kernels_of(samples)).packed_rows)
+        else:
+            value = fused.values(samples.obs)
         return value, fused.values(cast(Observation, samples.final_obs), samples.timed_out) if final else None
 
     @torch.no_grad()
@@ -162,9 +167,8 @@ class FusedBackend(Backend):
     def prepared(self, samples: Samples) -> UpdateKernels:
         """Return the kernels, which point to samples and weights."""
         own_part = samples.obs if isinstance(samples.obs, Tensor) else samples.obs["own"]
-        if self._kernels is None:
-            self._kernels = self.new_kernels(samples)
-        args = self._kernels.args
+        kernels = self._kernels_of(samples)
+        args = kernels.args
         by_row = [x if x is None else _by_row(x, samples) for x in (own_part, samples.action, samples.mask)]
         # A policy with all agents of a role has views of the slabs, with a gap between steps at most.
         arrays = [x if x is None or is_addressed_by_rows(x) else x.contiguous() for x in by_row]
@@ -173,10 +177,18 @@ class FusedBackend(Backend):
             if array is not None:
                 setattr(args, name, slab(array))
         if isinstance(samples.obs, dict):
-            cast(WideKernels, self._kernels).set_shared(samples.obs["shared"], self.fused.shared_norm())
-        self._kernels.call.set(samples_per_step=samples.valid.shape[-1], choice=samples.choice)
-        self._kernels.begin()
-        self._kernels.pack_masks(samples.valid.numel())
+            cast(WideKernels, kernels).set_shared(samples.obs["shared"], self.fused.shared_norm())
+        kernels.call.set(samples_per_step=samples.valid.shape[-1], choice=samples.choice)
+        if isinstance(kernels, WideKernels):
+            kernels.rows_are_packed, self._packed = self._packed is samples.obs, None
+        kernels.begin()
+        kernels.pack_masks(samples.valid.numel())
+        return kernels
+
+    def _kernels_of(self, samples: Samples) -> UpdateKernels:
+        """Return the kernels, made for the first samples."""
+        if self._kernels is None:
+            self._kernels = self.new_kernels(samples)
         return self._kernels
 
 

@@ -22,7 +22,10 @@ class WideKernels(SplitKernels):
 
     Attributes:
         packed_rows: normal features of all rows of a rollout, numbers of 16 bits.
+        rows_are_packed: they are those of the samples of the next update.
     """
+
+    rows_are_packed = False
 
     def __init__(
         self, policy: ActorCritic, sizes: Sizes, config: PPOConfig, adam: MaskedAdam, num_rows: int, alone: bool = True,
@@ -78,10 +81,11 @@ class WideKernels(SplitKernels):
         self._shared = array  # a queued kernel reads it
 
     def begin(self) -> None:
-        """Also pack the features of the rollout."""
+        """Also pack the features of the rollout, unless the kernel of the values has done so."""
         super().begin()
         rows = self.args.all_rows
-        self._launch("gv_pack_rows", -(-rows // PACK_ROWS), SMALL_BYTES)
+        if not self.rows_are_packed:
+            self._launch("gv_pack_rows", -(-rows // PACK_ROWS), SMALL_BYTES)
         if self.sizes.shared:
             self._launch("gv_pack_worlds", -(-(rows // self.agents) // PACK_ROWS), SMALL_BYTES)
 

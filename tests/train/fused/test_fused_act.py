@@ -9,11 +9,14 @@ import weakref
 import pytest
 import torch
 from counters import counters
+from fused_runs import FusedPPO
 from gymnasium import spaces
-from reference import BOX, TAG, case, slow
+from reference import BOX, SCALARS, TAG, case, slow
 from test_fused_gradient import CONFIG, prepared
 
 from gpu_vecenv.errors import ArrayTypeError, ShapeError
+from gpu_vecenv.train import PPOConfig
+from gpu_vecenv.train.fused import act
 from gpu_vecenv.train.fused.act import FusedPolicy
 from gpu_vecenv.train.fused.eligibility import require_fused
 from gpu_vecenv.train.fused.guard import kernel_gradient
@@ -255,3 +258,20 @@ def test_units_beyond_16_bits_give_no_finite_value(activation, hidden, layer):
             torch.testing.assert_close(found.double(), exact, rtol=5e-3, atol=1.0)
         else:
             assert found.isnan().all()
+
+
+def test_values_pack_the_rows_that_an_update_reads(monkeypatch):
+    """They have the bits that the kernel of the update packs, also over several launches."""
+    monkeypatch.setattr(act, "SPLIT_ROWS", 70)
+    one = case(**CASES["wide"], rows=150, filling=0)
+    ppo = FusedPPO(one.policy, PPOConfig(num_epochs=1, num_minibatches=1), (one.samples.reward.shape[1],), 0, CPU)
+    rows = [torch.empty(0)] * 2
+    for number in range(2):
+        kernels = ppo.backend._kernels_of(one.samples)
+        kernels.packed_rows.fill_(torch.nan)
+        if number:
+            ppo.backend.values(one.samples, final=False)
+            monkeypatch.setattr(kernels, "_launch", None)
+        ppo.backend._prepared(one.samples, SCALARS)
+        rows[number] = kernels.packed_rows.clone()
+    assert torch.equal(*rows) and rows[0].isfinite().all()
