@@ -57,6 +57,9 @@ ACT_ROW_FLOATS = 14
 HELD_COLUMNS = 80
 """Most outputs of a chunk of many heads that stay in registers: 40 floats of a lane."""
 
+MANY_OUTPUTS = 16
+"""Outputs of a split actor from which on it has much more work than the critic."""
+
 FEW_CHOICES = 16
 """Most choices of an entry whose outputs a lane holds."""
 
@@ -195,8 +198,8 @@ class Sizes:
 
     @property
     def sharing(self) -> int:
-        """Networks that share the GPU. A critic beside an actor with many heads has so little work that each gets all of it."""
-        return 1 if self.head_columns else self.num_networks
+        """Networks that share the GPU. A critic beside the loss of choices has so little work that each gets all of it."""
+        return 1 if self.head_columns or (self.split and self.outputs > MANY_OUTPUTS) else self.num_networks
 
     @property
     def num_layers(self) -> int:
