@@ -44,6 +44,89 @@ GV_FN void gv_row_loss(GvCritic& critic, const GvArgs&, float* outputs, GvTile<S
     critic.count += 1.0f;
 }
 
+#if GV_HELD
+// What the derivatives by the logits of an entry need, see gv_held_loss().
+struct GvHeldEntry {
+    float largest, inverse, log_sum, entropy;
+};
+
+// Terms of an entry whose choices are the columns `first` to `first` + n - 1, with their exponentials in `weights`. Adds the
+// log-probability of the choice `taken` to `log_prob`.
+template <gv_i32 VALUES>
+GV_FN GvHeldEntry gv_held_entry(const GvGroup& group, const float (&values)[VALUES], float (&weights)[VALUES], gv_i32 first,
+                                gv_i32 n, gv_i32 taken, float& log_prob) {
+    const auto inside = [&](gv_i32 i) {
+        const gv_i32 column = gv_row_column(group, i);
+        return column >= first && column < first + n;
+    };
+    float largest = GV_FORBIDDEN, sum = 0.0f, moment = 0.0f, logit = 0.0f;
+    GV_UNROLL for (gv_i32 i = 0; i < VALUES; ++i) {
+        if (inside(i)) largest = gv_max(largest, values[i]);
+    }
+    largest = gv_row_max(group, largest);
+    GV_UNROLL for (gv_i32 i = 0; i < VALUES; ++i) {
+        if (!inside(i)) continue;
+        const float x = values[i] - largest, weight = gv_fast_exp(x);
+        weights[i] = weight;
+        sum += weight;
+        moment += weight * x;
+        if (gv_row_column(group, i) == first + taken) logit = values[i];
+    }
+    sum = gv_row_sum(group, sum);
+    const float log_sum = gv_fast_log(sum), inverse = gv_reciprocal_guess(sum);
+    log_prob += (gv_row_sum(group, logit) - largest) - log_sum;
+    return {largest, inverse, log_sum, log_sum - gv_row_sum(group, moment) * inverse};
+}
+
+// gv_group_loss() for choices without masks, whose logits lanes hold; derivatives replace `outputs`. With x_i = logit_i - largest
+// those of an entry are p_i (bonus x_i + rest) - [i = a] force, as in gv_head_slopes().
+template <gv_i32 N>
+GV_FN void gv_held_loss(GvActor& head, const GvArgs& a, const GvGroup& group, const GvPrefetched& prefetched,
+                        const GvOwnSamples& samples, GvSums<GV_OWN, N>& outputs) {
+    constexpr gv_i32 VALUES = gv_row_values(N);
+    const GvSettings& settings = *prefetched.settings;
+    gv_each_row(outputs, group, [&](gv_i32 in_tile, float (&values)[VALUES]) {
+        const gv_i32 sample = gv_value_at(samples, group, in_tile);
+        GvRow row = gv_take_row(prefetched, in_tile, sample);
+        row.advantage = (row.advantage - settings.mean) * settings.factor;
+        const gv_i32* taken = nullptr;
+        if constexpr (GV_ENTRIES > GV_REGISTER_ENTRIES) {
+            taken = (const gv_i32*)gv_sample(a.action, sample < 0 ? 0 : sample, a.samples_per_step);
+        }
+        GvHeldEntry entries[GV_ENTRIES];
+        float weights[VALUES] = {}, log_prob = 0.0f, entropy = 0.0f;
+        gv_i32 action[GV_ENTRIES], first = 0;
+        GV_UNROLL for (gv_i32 entry = 0; entry < GV_ENTRIES; ++entry) {
+            action[entry] = GV_ENTRIES > GV_REGISTER_ENTRIES ? taken[entry] : row.action[entry < GV_REGISTER_ENTRIES ? entry : 0];
+            entries[entry] = gv_held_entry(group, values, weights, first, gv_choices(entry), action[entry], log_prob);
+            entropy += entries[entry].entropy;
+            first += gv_choices(entry);
+        }
+        GvActorTerms terms = head.terms;
+        const float scaled = settings.scale * gv_surrogate(row, log_prob, settings, terms), force = scaled + (scaled - scaled);
+        terms.entropy += entropy;
+        const bool counts = sample >= 0;
+        if (counts && gv_leads_row(group)) head.terms = terms;
+        const float bonus = settings.scale * settings.entropy_coef;
+        float slopes[VALUES] = {};
+        first = 0;
+        GV_UNROLL for (gv_i32 entry = 0; entry < GV_ENTRIES; ++entry) {
+            const GvHeldEntry& of = entries[entry];
+            const float rest = gv_fma(bonus, of.entropy - of.log_sum, force);
+            GV_UNROLL for (gv_i32 i = 0; i < VALUES; ++i) {
+                const gv_i32 column = gv_row_column(group, i);
+                if (column < first || column >= first + gv_choices(entry)) continue;
+                const float p = weights[i] * of.inverse;
+                const float of_taken = column == first + action[entry] ? force : 0.0f;
+                slopes[i] = p * gv_fma(bonus, values[i] - of.largest, rest) - of_taken;
+            }
+            first += gv_choices(entry);
+        }
+        GV_UNROLL for (gv_i32 i = 0; i < VALUES; ++i) values[i] = counts ? slopes[i] : 0.0f;
+    });
+}
+#endif
+
 // Terms of a lane by number: derivatives by log_std, then sums.
 GV_FN float gv_term(const GvActor& actor, gv_i32 i) {
     const GvActorTerms& of = actor.terms;

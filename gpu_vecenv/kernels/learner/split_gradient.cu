@@ -157,15 +157,31 @@ GV_FN void gv_deltas_of_network(const GvArgs& a, const GvLanes& team, gv_i32 fir
             gv_load(units, group, gv_part(gv_units_of<1>(a, Head::NUMBER), kept.row, 0));
             gv_forward_above(network, group, units, kept, sums);
         }
+        const auto last_deltas = gv_part(gv_last_deltas_of<Head>(a), kept.row, 0);
+        const auto start_next = [&] {
+            gv_group_barrier(group);
+            gv_load_samples(prefetched.samples, a, group, tile + blocks);
+            gv_start_rows(prefetched, a, group, Head::NUMBER == 0);
+        };
+        gv_wait_copies<0>();
+#if GV_HELD
+        if constexpr (Head::NUMBER == 0) {
+            gv_group_barrier(group);
+            gv_held_loss(head, a, group, prefetched, present, sums);
+            start_next();
+            GvRows<GV_OWN, LAST_ROWS> of_outputs = {};
+            gv_each_pair(sums, group, [&](const GvPlace& at, float& x, float& y) { gv_put_finite(of_outputs, at, 0, x, y); });
+            gv_backward_from<GV_LAYERS, LAST_ROWS>(network, group, of_outputs, kept);
+            gv_store(of_outputs, group, last_deltas);
+            continue;
+        }
+#endif
         gv_store_outputs<OUTPUTS>(sums, group, outputs);
         gv_group_barrier(group);
-        gv_wait_copies<0>();
         gv_group_loss(head, a, group, prefetched, present, outputs, deltas);
-        gv_load_samples(prefetched.samples, a, group, tile + blocks);
-        gv_start_rows(prefetched, a, group, Head::NUMBER == 0);
-        gv_group_barrier(group);
+        start_next();
         gv_backward_from<GV_LAYERS, LAST_ROWS>(network, group, deltas, kept);
-        gv_copy_rows<GV_OWN, LAST_ROWS>(group, deltas, gv_part(gv_last_deltas_of<Head>(a), kept.row, 0));
+        gv_copy_rows<GV_OWN, LAST_ROWS>(group, deltas, last_deltas);
         gv_group_barrier(group);
     }
     gv_wait_copies<0>();

@@ -52,6 +52,15 @@ GV_FN void gv_each_run(GvSums<ROWS, N>& sums, const GvGroup&, F f) {
         }
     }
 }
+GV_FN constexpr gv_i32 gv_row_values(gv_i32 columns) { return columns; }
+GV_FN gv_i32 gv_row_column(const GvGroup&, gv_i32 i) { return i; }
+GV_FN bool gv_leads_row(const GvGroup&) { return true; }
+GV_FN float gv_row_sum(const GvGroup&, float x) { return x; }
+GV_FN float gv_row_max(const GvGroup&, float x) { return x; }
+template <gv_i32 ROWS, gv_i32 N, class F>
+GV_FN void gv_each_row(GvSums<ROWS, N>& sums, const GvGroup&, F f) {
+    for (gv_i32 row = 0; row < ROWS; ++row) f(row, sums.v[row]);
+}
 template <gv_i32 ROWS, gv_i32 N>
 GV_FN float* gv_at(GvSums<ROWS, N>& sums, const GvPlace& place) {
     return &sums.v[place.row][place.column];
@@ -192,6 +201,10 @@ struct GvValues {
 };
 template <class T, gv_i32 N>
 GV_FN T gv_held(const GvValues<T, N>& held, gv_i32 i) {
+    return held.v[i];
+}
+template <gv_i32 N>
+GV_FN gv_i32 gv_value_at(const GvValues<gv_i32, N>& held, const GvGroup&, gv_i32 i) {
     return held.v[i];
 }
 template <class T, gv_i32 N, class F>

@@ -58,6 +58,36 @@ GV_FN void gv_each_run(GvSums<ROWS, N>& sums, const GvGroup& group, F f) {
             }
 }
 
+// Calls f(row, values) for the rows of sums; f may change the values. Four lanes share a row, and value i of a lane is that of
+// column gv_row_column(group, i). They call f for it at the same time, and gv_row_sum() and gv_row_max() take a number of each.
+GV_FN constexpr gv_i32 gv_row_values(gv_i32 columns) { return columns / 4; }
+GV_FN gv_i32 gv_row_column(const GvGroup& group, gv_i32 i) { return 8 * (i / 2) + 2 * (group.lane & 3) + i % 2; }
+GV_FN bool gv_leads_row(const GvGroup& group) { return (group.lane & 3) == 0; }
+GV_FN float gv_of_neighbour(const GvGroup& group, float x, gv_i32 distance) {
+    return gv_from_bits((gv_u32)gv_from_lane(group, gv_bits(x), group.lane ^ distance));
+}
+GV_FN float gv_row_sum(const GvGroup& group, float x) {
+    x += gv_of_neighbour(group, x, 1);
+    return x + gv_of_neighbour(group, x, 2);
+}
+GV_FN float gv_row_max(const GvGroup& group, float x) {
+    for (gv_i32 distance = 1; distance <= 2; ++distance) {
+        const float other = gv_of_neighbour(group, x, distance);
+        x = x > other ? x : other;
+    }
+    return x;
+}
+template <gv_i32 ROWS, gv_i32 N, class F>
+GV_FN void gv_each_row(GvSums<ROWS, N>& sums, const GvGroup& group, F f) {
+    GV_UNROLL for (gv_i32 m = 0; m < ROWS / 16; ++m)
+        GV_UNROLL for (gv_i32 half = 0; half < 2; ++half) {
+            float values[gv_row_values(N)];
+            GV_UNROLL for (gv_i32 i = 0; i < N / 4; ++i) values[i] = sums.v[m][i / 2][2 * half + i % 2];
+            f(16 * m + 8 * half + (group.lane >> 2), values);
+            GV_UNROLL for (gv_i32 i = 0; i < N / 4; ++i) sums.v[m][i / 2][2 * half + i % 2] = values[i];
+        }
+}
+
 // The two sums of a place.
 template <gv_i32 ROWS, gv_i32 N>
 GV_FN float* gv_at(GvSums<ROWS, N>& sums, const GvPlace& place) {
@@ -315,6 +345,13 @@ struct GvValues {
 template <class T, gv_i32 N>
 GV_FN T gv_held(const GvValues<T, N>& held, gv_i32 i) {
     return held.v[i / 32];
+}
+
+// Value i of up to 32, which all lanes ask for at the same time.
+template <gv_i32 N>
+GV_FN gv_i32 gv_value_at(const GvValues<gv_i32, N>& held, const GvGroup& group, gv_i32 i) {
+    static_assert(N <= 32, "one value a lane");
+    return gv_from_lane(group, held.v[0], i);
 }
 
 // Calls f(i, value) for all values.

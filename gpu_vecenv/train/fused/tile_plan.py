@@ -173,7 +173,7 @@ class Sizes:
     workers: int = 0
     """Groups that share the columns of a tile in a rollout, beside one that steps the worlds; 0: each group has its own rows."""
     held: bool = False
-    """In an update, outputs of a chunk of many heads stay in registers; see ``of_update``."""
+    """In an update, outputs of a split actor stay in registers; see ``of_update``."""
     head_columns: int = 0
     """Most outputs of a chunk of an actor with many heads, whose last layer is computed chunk by chunk; 0: all at once."""
 
@@ -181,11 +181,16 @@ class Sizes:
     def of_update(self) -> Sizes:
         """These sizes for the kernels of an update.
 
-        Few choices, as many in each entry and without masks, stay in registers: a lane has all those of an entry. Four lanes have
-        entries side by side, and products take pairs of matrices with two choices of each.
+        Outputs of a split actor without masks stay in registers. Of many heads, these have to be few choices, as many in each
+        entry: a lane has all those of an entry. Four lanes have entries side by side, and products take pairs of matrices with
+        two choices of each.
         """
         choices = set(self.choices or ())
-        if not self.head_columns or len(choices) > 1 or max(choices) > FEW_CHOICES or max(self.mask_first, default=-1) >= 0:
+        if not self.split or not choices or max(self.mask_first, default=-1) >= 0:
+            return self
+        if not self.head_columns:
+            return replace(self, held=True)
+        if len(choices) > 1 or max(choices) > FEW_CHOICES:
             return self
         matrices = [count for count in range(up_to(max(choices), 2) // 2, HELD_COLUMNS // 8 + 1, up_to(max(choices), 2) // 2)]
         columns = max((8 * count for count in matrices if count % 2 == 0), default=0)
@@ -232,7 +237,7 @@ class Sizes:
         """Entries of each chunk of an actor with many heads: as many as ``head_columns`` has room for."""
         first, outputs, chunks = 0, 0, []
         for entry, size in enumerate(self.choices or () if self.head_columns else ()):
-            columns = up_to(size, 2) if self.held else size
+            columns = up_to(size, 2) if self.held else size  # a lane has pairs
             if outputs + columns > self.head_columns:
                 chunks.append(range(first, entry))
                 first, outputs = entry, 0
@@ -248,7 +253,8 @@ class Sizes:
     def taken_entries(self) -> int:
         """Entries of a chunk whose choices are copied to the memory of a block."""
         most = max(map(len, self.chunks), default=0)
-        return self.head_columns // up_to(max(self.choices or (1,)), 2) if self.held else min(MOST_TAKEN, most)
+        in_lanes = self.held and self.head_columns
+        return self.head_columns // up_to(max(self.choices or (1,)), 2) if in_lanes else min(MOST_TAKEN, most)
 
     @property
     def tile_outputs(self) -> int:
@@ -365,7 +371,7 @@ class Sizes:
         With many heads, 9 more than a multiple of 32: where a group writes its fragments, at most two lanes share a bank. If
         outputs stay in registers, a sum of each of the four lanes that have those of a row.
         """
-        if self.held:
+        if self.held and self.head_columns:
             return 5
         return up_to(self.head_columns, 32) + 9 if self.head_columns else self.tile_outputs | 1
 
@@ -542,6 +548,7 @@ class Sizes:
         return {
             "FEATURES": self.features, "LAYERS": len(self.hidden), "SPLIT": int(self.split), "OUTPUTS": self.outputs,
             "ENTRIES": self.entries, "ROWS": self.rows, "WORKERS": self.workers,
+            "HELD": int(self.held and not self.head_columns),
             **{name.upper(): number for number, name in enumerate(ACTIVATIONS)}, "ACTIVATION": self.activation.upper(),
             "UNITS": [self.features, *self.hidden, *nothing], "WIDTHS": [up_to(self.features, 16), *self.widths, *nothing],
             "WEIGHT_STRIDES": self.strides, "WEIGHTS_AT": self.weights_at, "BIASES_AT": [0, *accumulate(self.widths, initial=0)],
