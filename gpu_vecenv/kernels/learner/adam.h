@@ -29,9 +29,11 @@ GV_FN bool gv_is_weight(gv_i32 column) {
     return of_critic < 0 ? column < GV_ACTOR_WEIGHTS : of_critic < GV_CRITIC_WEIGHTS;
 }
 
-// True for a column of weights of a split network: the slices of gv_weight_sums have its partial sums, not all teams.
+// True for a column of weights of a split network: the slices of gv_weight_sums have its partial sums, not all teams. With
+// GV_TEAM_SUMS, these are the columns of the first layer.
 GV_FN bool gv_is_sum_of_slices(gv_i32 column) {
     const gv_i32 of_critic = column - GV_ACTOR_COLUMNS;
+    if (GV_TEAM_SUMS) return (of_critic < 0 ? column : of_critic) < gv_weight_column(2);
     return of_critic < 0 ? column < gv_weight_columns(0) : of_critic < gv_weight_columns(1);
 }
 

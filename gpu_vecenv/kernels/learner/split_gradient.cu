@@ -5,6 +5,9 @@
 //   gv_deltas       the layers above it, the loss, and derivatives down to the first layer
 //   gv_weight_sums  sums over rows of derivatives times units, which are the gradient
 //
+// Where the memory of a team of gv_deltas has room for it (GV_TEAM_SUMS), it sums the gradient of the layers above the first one
+// itself, as in gradient.cu, and there is no gv_weight_sums.
+//
 // The first layer of a wide network (wide.h) does not fit in the memory of a team. Other kernels compute it, for both networks at a
 // time: gv_wide_units and gv_wide_sums, from features that gv_pack_rows has packed before the epochs and from weights that
 // gv_pack_first packs before each minibatch. gv_pack_worlds, gv_world_units and gv_world_sums do the same for a shared part, whose
@@ -73,31 +76,50 @@ GV_FN constexpr gv_i32 gv_parts_up_to(gv_i32 network, gv_i32 layer) {
 
 GV_FN float* gv_floats(const GvLanes& team) { return (float*)((GvHalf*)team.scratch + GV_HALVES); }
 
+// With GV_TEAM_SUMS, the memory of a team has units and derivatives of a tile of the layers above the first one, and units of the
+// first one, of the tile and of the next one.
+GV_FN constexpr gv_i32 gv_team_array_at(gv_i32 layer) {
+    return layer == 1 ? GV_TEAM_ARRAYS_AT : gv_team_array_at(layer - 1) + 2 * GV_ROWS * gv_width(layer - 1);
+}
+template <gv_i32 LAYER>
+GV_FN GvStripes<gv_width(LAYER)> gv_team_array(GvHalf* memory, bool second) {
+    return {memory + gv_team_array_at(LAYER) + (second ? GV_ROWS * gv_width(LAYER) : 0)};
+}
+
 // ---- forward and backward --------------------------------------------------------------------------------------
 
 // Units and slopes go to global memory.
 struct GvKept {
     const GvArgs& a;
     gv_i32 network;
-    gv_i64 row;  // first row of the group
+    gv_i64 row;      // first row of the group
+    GvHalf* memory;  // of the team, for layers whose sums it adds up; the group's first row there
+    gv_i32 in_tile;
 };
+
+// Units of a layer of the group's rows, or its derivatives, from a column on.
+template <gv_i32 LAYER>
+GV_FN auto gv_kept_array(const GvKept& kept, bool deltas, gv_i32 first) {
+    if constexpr (GV_TEAM_SUMS && LAYER > 1) return gv_part(gv_team_array<LAYER>(kept.memory, deltas), kept.in_tile, first);
+    else return gv_part(gv_array_of<LAYER>(kept.a, kept.network, deltas), kept.row, first);
+}
 template <gv_i32 LAYER, gv_i32 ROWS, gv_i32 N>
 GV_FN void gv_keep_units(GvKept& kept, const GvGroup& group, const GvRows<ROWS, N>& units, gv_i32 first) {
-    gv_store(units, group, gv_part(gv_units_of<LAYER>(kept.a, kept.network), kept.row, first));
+    gv_store(units, group, gv_kept_array<LAYER>(kept, false, first));
 }
 template <gv_i32 LAYER>
 GV_FN void gv_keep_slopes(GvKept& kept, const GvPlace& place, gv_i32 first, float x, float y) {
-    gv_put_pair(gv_part(gv_deltas_of<LAYER>(kept.a, kept.network), kept.row, first), place, x, y);
+    gv_put_pair(gv_kept_array<LAYER>(kept, true, first), place, x, y);
 }
 template <gv_i32 LAYER, gv_i32 N>
 GV_FN GvRows<GV_OWN, N> gv_kept_slopes(GvKept& kept, const GvGroup& group, gv_i32 first) {
     GvRows<GV_OWN, N> slopes;
-    gv_load(slopes, group, gv_part(gv_deltas_of<LAYER>(kept.a, kept.network), kept.row, first));
+    gv_load(slopes, group, gv_kept_array<LAYER>(kept, true, first));
     return slopes;
 }
 template <gv_i32 LAYER, gv_i32 N>
 GV_FN void gv_keep_deltas(GvKept& kept, const GvGroup& group, const GvRows<GV_OWN, N>& deltas, gv_i32 first) {
-    gv_store(deltas, group, gv_part(gv_deltas_of<LAYER>(kept.a, kept.network), kept.row, first));
+    gv_store(deltas, group, gv_kept_array<LAYER>(kept, true, first));
 }
 
 #if !GV_WIDE
@@ -131,7 +153,51 @@ GV_FN void gv_first_of(const GvArgs& a, const GvLanes& team, gv_i32 number, gv_i
 }
 #endif
 
-// The layers above, the loss and the derivatives of one network in such tiles. `columns` get the sums of the loss.
+// Sums of the gradient of the layers above the first one, over all tiles of a team.
+template <class Head, gv_i32 LAYER>
+struct GvTeamSums : GvTeamSums<Head, LAYER - 1> {
+    GvSpread<gv_width(LAYER), gv_width(LAYER - 1)> sums;
+};
+template <class Head>
+struct GvTeamSums<Head, GV_LAST> : GvTeamSums<Head, GV_LAYERS> {
+    GvSpread<GvNetwork<Head::OUTPUTS>::ROWS, gv_width(GV_LAYERS)> sums;
+};
+template <class Head>
+struct GvTeamSums<Head, 1> {};
+template <class Head, gv_i32 LAYER>
+GV_FN void gv_clear_team_sums(GvTeamSums<Head, LAYER>& of) {
+    gv_clear(of.sums);
+    if constexpr (LAYER > 2) gv_clear_team_sums(static_cast<GvTeamSums<Head, LAYER - 1>&>(of));
+}
+// Adds those of a tile. `last` has the derivatives by the outputs. Units of the first layer are in the second array if `second`.
+template <class Head, gv_i32 LAYER, class Last>
+GV_FN void gv_add_team_sums(GvTeamSums<Head, LAYER>& of, const GvGroup& group, GvHalf* memory, const Last& last, bool second) {
+    const auto units = gv_team_array<LAYER - 1>(memory, LAYER == 2 && second);
+    if constexpr (LAYER == GV_LAST) gv_add_columns<GV_ROWS>(of.sums, group, last, units);
+    else gv_add_columns<GV_ROWS>(of.sums, group, gv_team_array<LAYER>(memory, true), units);
+    if constexpr (LAYER > 2) gv_add_team_sums(static_cast<GvTeamSums<Head, LAYER - 1>&>(of), group, memory, last, second);
+}
+template <class Head, gv_i32 LAYER>
+GV_FN void gv_write_team_sums(const GvTeamSums<Head, LAYER>& of, const GvArgs& a, const GvGroup& group, float* columns) {
+    constexpr gv_i32 UNITS = LAYER == GV_LAST ? Head::OUTPUTS : gv_units(LAYER);
+    const float unscale = 1.0f / (a.scales[Head::NUMBER] * (LAYER == GV_LAST ? 1.0f : GV_SCALE));
+    gv_write_sums(of.sums, group, columns + gv_weight_column(LAYER), 0, UNITS, gv_units(LAYER - 1), unscale, a.adds != 0);
+    if constexpr (LAYER > 2) gv_write_team_sums(static_cast<const GvTeamSums<Head, LAYER - 1>&>(of), a, group, columns);
+}
+
+// Starts the copies of the units of the first layer of the group's rows.
+GV_FN void gv_start_units(const GvArgs& a, const GvGroup& group, gv_i32 network, gv_i32 tile, GvHalf* memory, bool second) {
+    constexpr gv_i32 FLOATS = 16 * gv_width(1) * (gv_i32)sizeof(GvHalf) / 4;  // of a stripe
+    const auto from = gv_part(gv_units_of<1>(a, network), (gv_i64)tile * GV_ROWS + group.number * GV_OWN, 0);
+    const auto to = gv_part(gv_team_array<1>(memory, second), group.number * GV_OWN, 0);
+    GV_GROUP_FOR(i, GV_OWN / 16 * FLOATS / 4) {
+        const gv_i32 stripe = i / (FLOATS / 4), at = i % (FLOATS / 4) * 4;
+        gv_start_copy<4>((float*)(to.at + stripe * to.NEXT) + at, (const float*)(from.at + stripe * from.NEXT) + at, true);
+    }
+}
+
+// The layers above, the loss and the derivatives of one network in such tiles. `columns` get the sums of the loss, and with
+// GV_TEAM_SUMS those of the gradient of these layers.
 template <class Head>
 GV_FN void gv_deltas_of_network(const GvArgs& a, const GvLanes& team, gv_i32 first, gv_i32 blocks, float* columns) {
     constexpr gv_i32 OUTPUTS = Head::OUTPUTS, LAST_ROWS = GvNetwork<OUTPUTS>::ROWS;
@@ -148,22 +214,45 @@ GV_FN void gv_deltas_of_network(const GvArgs& a, const GvLanes& team, gv_i32 fir
     gv_clear_halves(team, all.at, GV_ROWS * GV_DELTA_STRIDE);  // columns behind outputs stay 0
     gv_load_network<OUTPUTS, GV_UPPER>(team, network, a.layers[Head::NUMBER], a.norm);
     gv_barrier(team);
+    GvTeamSums<Head, GV_TEAM_SUMS ? GV_LAST : 1> gradient;
+    bool second = false;
+    if constexpr (GV_TEAM_SUMS) {
+        gv_clear_team_sums(gradient);
+        if (first < tiles) gv_start_units(a, group, Head::NUMBER, first, network.weights, second);
+        gv_end_copies();
+    }
     GV_LOOP for (gv_i32 tile = first; tile < tiles; tile += blocks) {
         GvOwnSamples present = prefetched.samples;
-        GvKept kept = {a, Head::NUMBER, (gv_i64)tile * GV_ROWS + row};
+        GvKept kept = {a, Head::NUMBER, (gv_i64)tile * GV_ROWS + row, network.weights, row};
         GvSums<GV_OWN, GvNetwork<OUTPUTS>::COLUMNS> sums;
         {
             GvRows<GV_OWN, gv_width(1)> units;
-            gv_load(units, group, gv_part(gv_units_of<1>(a, Head::NUMBER), kept.row, 0));
+            if constexpr (GV_TEAM_SUMS) {
+                gv_wait_copies<0>();
+                gv_group_barrier(group);
+                gv_load(units, group, gv_part(gv_team_array<1>(network.weights, second), row, 0));
+                if (tile + blocks < tiles) gv_start_units(a, group, Head::NUMBER, tile + blocks, network.weights, !second);
+                gv_end_copies();
+            } else {
+                gv_load(units, group, gv_part(gv_units_of<1>(a, Head::NUMBER), kept.row, 0));
+            }
             gv_forward_above(network, group, units, kept, sums);
         }
+        const auto add_tile = [&](const auto& of_outputs) {
+            if constexpr (GV_TEAM_SUMS) {
+                gv_barrier(team);
+                gv_add_team_sums(gradient, group, network.weights, of_outputs, second);
+                gv_barrier(team);
+                second = !second;
+            }
+        };
         const auto last_deltas = gv_part(gv_last_deltas_of<Head>(a), kept.row, 0);
         const auto start_next = [&] {
             gv_group_barrier(group);
             gv_load_samples(prefetched.samples, a, group, tile + blocks);
             gv_start_rows(prefetched, a, group, Head::NUMBER == 0);
         };
-        gv_wait_copies<0>();
+        if constexpr (!GV_TEAM_SUMS) gv_wait_copies<0>();  // for the rows
 #if GV_HELD
         if constexpr (Head::NUMBER == 0) {
             gv_group_barrier(group);
@@ -172,7 +261,13 @@ GV_FN void gv_deltas_of_network(const GvArgs& a, const GvLanes& team, gv_i32 fir
             GvRows<GV_OWN, LAST_ROWS> of_outputs = {};
             gv_each_pair(sums, group, [&](const GvPlace& at, float& x, float& y) { gv_put_finite(of_outputs, at, 0, x, y); });
             gv_backward_from<GV_LAYERS, LAST_ROWS>(network, group, of_outputs, kept);
-            gv_store(of_outputs, group, last_deltas);
+            if constexpr (GV_TEAM_SUMS) {
+                const GvStripes<LAST_ROWS> in_memory = {network.weights + GV_DELTAS_AT};
+                gv_store(of_outputs, group, gv_part(in_memory, row, 0));
+                add_tile(in_memory);
+            } else {
+                gv_store(of_outputs, group, last_deltas);
+            }
             continue;
         }
 #endif
@@ -181,11 +276,13 @@ GV_FN void gv_deltas_of_network(const GvArgs& a, const GvLanes& team, gv_i32 fir
         gv_group_loss(head, a, group, prefetched, present, outputs, deltas);
         start_next();
         gv_backward_from<GV_LAYERS, LAST_ROWS>(network, group, deltas, kept);
-        gv_copy_rows<GV_OWN, LAST_ROWS>(group, deltas, last_deltas);
+        if constexpr (!GV_TEAM_SUMS) gv_copy_rows<GV_OWN, LAST_ROWS>(group, deltas, last_deltas);
         gv_group_barrier(group);
+        add_tile(all);
     }
     gv_wait_copies<0>();
     gv_barrier(team);
+    if constexpr (GV_TEAM_SUMS) gv_write_team_sums(gradient, a, group, columns);
     gv_write_terms(head, team, team.scratch, columns + gv_weight_columns(Head::NUMBER), a.adds != 0);
 }
 
@@ -493,6 +590,7 @@ GV_FN void gv_deltas_block(const GvArgs& a, const GvLanes& team, gv_i32 block) {
 #endif
     else gv_deltas_of_network<GvCritic>(a, team, of_critic, a.critic_blocks, gv_critic_columns(a, of_critic));
 }
+#if !GV_TEAM_SUMS
 // Teams: for each part of the actor its slices, then those of the critic. A slice has a row of the partial sums.
 GV_FN void gv_sums_block(const GvArgs& a, const GvLanes& team, gv_i32 block) {
     const gv_i32 slice = block % a.slices, part = block / a.slices, of_critic = part - GV_ACTOR_TILES;
@@ -500,6 +598,7 @@ GV_FN void gv_sums_block(const GvArgs& a, const GvLanes& team, gv_i32 block) {
     if (of_critic < 0) gv_sum_gradient_tile<GvActor, LOWEST>(a, team, slice, part, gv_actor_columns(a, slice));
     else gv_sum_gradient_tile<GvCritic, LOWEST>(a, team, slice, of_critic, gv_critic_columns(a, slice));
 }
+#endif
 
 #if GV_CHUNKS > 0
 GV_FN void gv_pack_block(const GvArgs& a, const GvLanes& team, gv_i32 block) {
@@ -528,6 +627,8 @@ GV_PLAIN_KERNEL(gv_world_sums, gv_world_sums_block)
 GV_PLAIN_KERNEL(gv_first_units, gv_first_block)
 #endif
 GV_PLAIN_KERNEL(gv_deltas, gv_deltas_block)
+#if !GV_TEAM_SUMS
 GV_PLAIN_KERNEL(gv_weight_sums, gv_sums_block)
+#endif
 GV_EARLY_KERNEL(gv_reduce, gv_reduce_columns)
 GV_EARLY_KERNEL(gv_adam, gv_adam_columns)

@@ -87,7 +87,8 @@ class SplitKernels(UpdateKernels):
         for first in range(0, rows, self.room):
             args.samples = samples.data_ptr() + 4 * first
             args.rows, args.adds = min(self.room, rows - first), int(first > 0)
-            for name, teams in (*self.first(blocks), ("gv_deltas", blocks), ("gv_weight_sums", sums), *self.last()):
+            upper = [("gv_deltas", blocks), *([] if self.sizes.team_sums else [("gv_weight_sums", sums)])]
+            for name, teams in (*self.first(blocks), *upper, *self.last()):
                 self._launch(name, teams, SMALL_BYTES if name == "gv_world_deltas" else shared_bytes)
         args.rows = rows
 

@@ -401,8 +401,19 @@ class Sizes:
         return 4 + self.register_entries + self.staged_features
 
     @property
+    def team_sums(self) -> bool:
+        """True if a block sums the gradient of the layers above a wide one itself, as it has the memory anyway."""
+        if not (self.wide and self.held) or self.head_columns:
+            return False
+        return self._update_memory(True).shared_bytes <= self._update_memory(False).shared_bytes
+
+    @property
     def update_memory(self) -> Memory:
         """Memory of a block of an update: the network, tiles of features, units and derivatives, outputs of a tile, settings."""
+        return self._update_memory(self.team_sums)
+
+    def _update_memory(self, team_sums: bool) -> Memory:
+        """Return the memory of a block of an update."""
         network, rows = self.network(self.outputs), self.rows
         places, end = self._float_places(self.loss_row_floats)
         prefetch = up_to(end, 4)  # on a multiple of 16 bytes
@@ -414,7 +425,10 @@ class Sizes:
             stages = STAGES * STAGE_ROWS * max(width // gradient_tiles + below for (below, width), gradient_tiles in columns)
             deltas = self.upper_halves
             upper = deltas + rows * self.delta_stride
-            places |= {"DELTAS": deltas, "HEAD_WEIGHTS": network.halves}
+            places |= {"DELTAS": deltas, "HEAD_WEIGHTS": network.halves, "TEAM_ARRAYS": 0}
+            if team_sums:  # the actor's derivatives by the outputs, and two arrays of each hidden layer
+                places["TEAM_ARRAYS"] = deltas + rows * max(self.delta_stride, network.last_width)
+                upper = places["TEAM_ARRAYS"] + 2 * rows * sum(self.widths)
             if self.wide:
                 joint = self.stream(2)
                 sums = self.stages * STAGE_ROWS * (joint.part + stride(self.feature_part))
@@ -548,7 +562,7 @@ class Sizes:
         return {
             "FEATURES": self.features, "LAYERS": len(self.hidden), "SPLIT": int(self.split), "OUTPUTS": self.outputs,
             "ENTRIES": self.entries, "ROWS": self.rows, "WORKERS": self.workers,
-            "HELD": int(self.held and not self.head_columns),
+            "HELD": int(self.held and not self.head_columns), "TEAM_SUMS": int(self.team_sums),
             **{name.upper(): number for number, name in enumerate(ACTIVATIONS)}, "ACTIVATION": self.activation.upper(),
             "UNITS": [self.features, *self.hidden, *nothing], "WIDTHS": [up_to(self.features, 16), *self.widths, *nothing],
             "WEIGHT_STRIDES": self.strides, "WEIGHTS_AT": self.weights_at, "BIASES_AT": [0, *accumulate(self.widths, initial=0)],

@@ -52,6 +52,7 @@ class WideKernels(SplitKernels):
         self._tiles_of_agents, self._tiles_of_worlds = of_agents, of_shared
         self.call.set(
             all_rows=all_rows, packed_rows=self.packed_rows, agents=agents, wide_slices=self.slices(of_agents),
+            slices=max(self.slices(of_agents), 1 if sizes.team_sums else self.args.slices),
             first_weights=empty_halves(self.columns.columns, shared + own_columns, device=self.device),
             first_biases=torch.empty(self.columns.columns, dtype=torch.float32, device=self.device),
         )  # fmt: skip

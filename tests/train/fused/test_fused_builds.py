@@ -59,6 +59,7 @@ CASES = {
     "numbers, three layers, 128 lanes": ({"action": BOX, "features": 3, "hidden": (16, 48, 32), "rows": 70}, 64),
     "split": ({"action": spaces.MultiDiscrete([2, 9]), "features": 7, "hidden": (136, 24), "rows": 70}, 64),
     "wide": ({"action": spaces.MultiDiscrete([2, 9]), "features": 150, "hidden": (136,), "rows": 70}, 64),
+    "wide, sums of teams": ({"action": spaces.MultiDiscrete([21, 5]), "features": 150, "hidden": (24, 40), "rows": 150}, 64),
     "equal choices": (
         {"action": spaces.MultiDiscrete([5] * 21), "features": 9, "hidden": (24, 40), "filling": 5, "rows": 70},
         64,
@@ -175,7 +176,7 @@ def entries(make, sizes):
     packs = ["gv_pack_heads", *(["gv_pack_masks"] if sizes.mask_first else [])] if sizes.head_columns else []
     if sizes.wide:
         first = ["gv_pack_first", "gv_values", "gv_wide_first"]
-        ends = ["gv_reduce", "gv_weight_sums", "gv_wide_sums", "gv_wide_units"]
+        ends = ["gv_reduce", *([] if sizes.team_sums else ["gv_weight_sums"]), "gv_wide_sums", "gv_wide_units"]
         of_update = ["gv_adam", "gv_deltas", "gv_pack_rows", "gv_pack_first", *ends]
         if sizes.shared:
             first.append("gv_wide_worlds")
