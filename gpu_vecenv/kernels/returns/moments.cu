@@ -30,6 +30,26 @@ struct GvStrand {
     gv_u32 counts;  // a bit for each row
 };
 static_assert(GV_DEPTH <= 32 && GV_DEPTH % GV_FLIGHT == 0, "a bit for each row, and whole flights");
+// gv_load_strand() for a tile whose rows all lie in one step: an address takes one addition, and no row is missing.
+GV_FN void gv_load_strand_of_step(GvStrand& held, const GvArgs& a, gv_i64 at, gv_i64 first, gv_i64 strands, bool any) {
+    const gv_i64 on = strands * a.row_stride;
+    const float* from = a.samples + at;
+    const gv_u8* own = a.valid + first;
+    gv_u32 counts = 0;
+    GV_UNROLL for (gv_i32 done = 0; done < GV_DEPTH; done += GV_FLIGHT) {
+        gv_u8 valid[GV_FLIGHT];
+        GV_UNROLL for (gv_i32 k = 0; k < GV_FLIGHT; ++k) {
+            held.x[done + k] = *from;
+            valid[k] = *own;
+            if (done + k == GV_DEPTH - 1) break;  // no pointer behind the arrays
+            from += on;
+            own += strands;
+        }
+        gv_load_fence();
+        GV_UNROLL for (gv_i32 k = 0; k < GV_FLIGHT; ++k) counts |= valid[k] != 0 ? 1u << (done + k) : 0u;
+    }
+    held.counts = any ? counts : 0;
+}
 GV_FN void gv_load_strand(GvStrand& held, const GvArgs& a, gv_i32 tile, gv_i32 feature, gv_i32 strand) {
     const gv_i64 strands = GV_ITEMS / a.group, steps_on = strands / a.rows_per_step, rows_on = strands % a.rows_per_step;
     const gv_i64 first = tile * strands * GV_DEPTH + strand, left = feature < a.features ? a.rows - first : 0;
@@ -37,6 +57,12 @@ GV_FN void gv_load_strand(GvStrand& held, const GvArgs& a, gv_i32 tile, gv_i32 f
     const gv_i64 on = steps_on * a.step_stride + rows_on * a.row_stride;
     const gv_i64 on_over = on + a.step_stride - a.rows_per_step * a.row_stride;  // over the end of a step
     gv_i64 at = step * a.step_stride + in_step * a.row_stride + feature * a.feature_stride;
+    const gv_i64 rows_of_tile = strands * GV_DEPTH, behind = in_step - strand + rows_of_tile;  // the tile's last row in its step
+    if (in_step >= strand && behind <= a.rows_per_step && (tile + 1) * rows_of_tile <= a.rows) {
+        const bool any = feature < a.features;
+        gv_load_strand_of_step(held, a, any ? at : at - feature * a.feature_stride, first, strands, any);
+        return;
+    }
     // A strand has few rows, so 32 bits hold the rows left, and those of a step as far as they matter.
     const gv_i32 apart = (gv_i32)strands, further = (gv_i32)rows_on, rows = (gv_i32)gv_least(left, apart * GV_DEPTH);
     const gv_i32 per_step = (gv_i32)gv_least(a.rows_per_step, 1 << 30);
