@@ -59,7 +59,6 @@ CASES = {
     "numbers, three layers, 128 lanes": ({"action": BOX, "features": 3, "hidden": (16, 48, 32), "rows": 70}, 64),
     "split": ({"action": spaces.MultiDiscrete([2, 9]), "features": 7, "hidden": (136, 24), "rows": 70}, 64),
     "wide": ({"action": spaces.MultiDiscrete([2, 9]), "features": 150, "hidden": (136,), "rows": 70}, 64),
-    "wide, sums of teams": ({"action": spaces.MultiDiscrete([21, 5]), "features": 150, "hidden": (24, 40), "rows": 150}, 64),
     "equal choices": (
         {"action": spaces.MultiDiscrete([5] * 21), "features": 9, "hidden": (24, 40), "filling": 5, "rows": 70},
         64,
@@ -87,16 +86,29 @@ def test_lanes_compute_the_gradient_of_worlds_as_the_host(tmp_path, monkeypatch)
         assert float((by_lanes[parameter] - values).norm()) <= 1e-4 * float(values.norm()), parameter
 
 
+def compare_lanes(given, folder, monkeypatch, **sizes):
+    """Compare the gradient of a case by lanes with that of the host, with some sizes changed."""
+    host, host_terms = kernel_gradient(case(**given), **sizes)
+    monkeypatch.setattr(programs, "launches", lambda program, device: Lanes(program, folder))
+    found, terms = kernel_gradient(case(**given), **sizes)
+    torch.testing.assert_close(terms, host_terms, rtol=1e-5, atol=1e-6)
+    for parameter, gradient in host.items():
+        assert float((found[parameter] - gradient).norm()) <= 1e-4 * float(gradient.norm()), parameter
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_lanes_compute_the_gradient_of_the_host(name, tmp_path, monkeypatch):
     given, rows = CASES[name]
-    host, host_terms = kernel_gradient(case(**given), rows=rows)
-    monkeypatch.setattr(programs, "launches", lambda program, device: Lanes(program, tmp_path))
-    found, terms = kernel_gradient(case(**given), rows=rows)
-    torch.testing.assert_close(terms, host_terms, rtol=1e-5, atol=1e-6)
-    for parameter, gradient in host.items():
-        assert float((found[parameter] - gradient).norm()) <= 1e-4 * float(gradient.norm()), parameter
+    compare_lanes(given, tmp_path, monkeypatch, rows=rows)
+
+
+@pytest.mark.slow
+def test_lanes_sum_the_gradient_above_a_wide_layer_as_the_host(tmp_path, monkeypatch):
+    sizes = {"rows": 64, "split": True, "wide": True, "stages": 3}
+    assert Sizes(150, (24, 40), "tanh", 26, (21, 5), held=True, **sizes).team_sums
+    given = {"action": spaces.MultiDiscrete([21, 5]), "features": 150, "hidden": (24, 40), "rows": 150}
+    compare_lanes(given, tmp_path, monkeypatch, **sizes)
 
 
 @pytest.mark.slow

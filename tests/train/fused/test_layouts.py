@@ -89,6 +89,16 @@ def test_weights_and_tiles_of_an_update_do_not_overlap(sizes):
     assert_apart(arrays, sizes.update_memory.halves)
 
 
+def test_arrays_of_the_sums_of_a_team_do_not_overlap():
+    """Weights above the first layer, of the actor's last one high and low parts, then derivatives by outputs, then layer arrays."""
+    sizes = Sizes(735, (64, 24), "tanh", 42, (21, 21), split=True, wide=True, stages=3).of_update
+    assert sizes.team_sums
+    places, rows = sizes.update_memory.places, sizes.rows
+    weights = 32 * row(64) + 2 * 48 * row(32)  # 24 units in memory for 32
+    arrays = [(0, weights), (places["DELTAS"], rows * 48), (places["TEAM_ARRAYS"], 2 * rows * (64 + 32))]
+    assert_apart(arrays, sizes.update_memory.halves)
+
+
 def test_kernels_get_places_as_macros():
     sizes = SIZES[1]
     macros, memory = update_program(sizes).macros, sizes.update_memory
