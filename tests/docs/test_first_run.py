@@ -14,7 +14,7 @@ def test_the_pages_quote_the_run_on_record(capsys):
 
 
 def test_the_run_on_record_is_that_of_the_preset():
-    assert read_matches(first_run.RESULTS).steps == PRESETS["WarpTag-v0"].total_steps
+    assert read_matches(first_run.RESULTS).steps == PRESETS["WarpTag-v0"].on("cpu").total_steps
 
 
 @pytest.mark.parametrize(("saved", "says"), [(30.0, "save 30 of these 72."), (-5.0, "have not learned to escape")])

@@ -262,7 +262,7 @@ def test_invalid_options_raise_errors_that_say_what_was_expected(make, text):
 
 
 def test_fields_not_given_come_from_the_preset():
-    preset = PRESETS["WarpTag-v0"]
+    preset = PRESETS["WarpTag-v0"].on("auto")
     params = preset.env_kwargs | {"num_other_agents_observed": 5}
     assert resolve(TrainConfig("WarpTag-v0", num_envs=7)) == ResolvedConfig(
         "WarpTag-v0", 7, preset.total_steps, ppo=preset.ppo, network=preset.network, schedule_steps=preset.total_steps,
@@ -288,8 +288,8 @@ def test_key_value_words_are_parsed():
 def test_dicts_in_the_constructor_change_fields_of_the_preset():
     groups = {"ppo": {"gamma": 0.5}, "network": {"hidden_sizes": (8,)}, "auto_sizes": {"seconds": 3}}
     config = TrainConfig("WarpTag-v0", num_envs="auto", **groups)
-    assert config.ppo == dataclasses.replace(PRESETS["WarpTag-v0"].ppo, gamma=0.5)
-    assert config.network == dataclasses.replace(PRESETS["WarpTag-v0"].network, hidden_sizes=(8,))
+    assert config.ppo == dataclasses.replace(PRESETS["WarpTag-v0"].on("auto").ppo, gamma=0.5)
+    assert config.network == dataclasses.replace(PRESETS["WarpTag-v0"].on("auto").network, hidden_sizes=(8,))
     assert config.auto_sizes == AutoSizes(seconds=3)
     assert config == TrainConfig.from_options({"env_id": "WarpTag-v0", "num_envs": "auto", **groups})
 

@@ -1,7 +1,7 @@
-"""Writes how runners of Tag dodge, from ``benchmarks/results/tag_crowding.json``; ``--check`` only says which page is stale.
+"""Writes how runners of Tag dodge and what Tag's presets learn; ``--check`` only says which page is stale.
 
-The file is that of the run in Tag's preview: ``python benchmarks/tag_crowding.py runs/tag --out
-benchmarks/results/tag_crowding.json``.
+The files are ``benchmarks/results/tag_crowding.json`` of the run in Tag's preview, ``python benchmarks/tag_crowding.py runs/tag
+--out benchmarks/results/tag_crowding.json``, and ``tag_presets.json`` of ``python benchmarks/tag_presets.py``.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from tools.docs.generated import table, update_page, with_block  # noqa: E402
 
 COMMAND = "python tools/docs/tag_table.py"
 RESULTS = ROOT / "benchmarks" / "results" / "tag_crowding.json"
+PRESETS = ROOT / "benchmarks" / "results" / "tag_presets.json"
 OPTIONS = ROOT / "examples" / "tag_dodge.yaml"
 TRAINED_IN = "13 seconds of training on an H100"
 """Time from the first to the last iteration of the run; kernels were compiled before."""
@@ -56,10 +57,27 @@ def spread() -> str:
     return table(header, rows)
 
 
+def presets() -> str:
+    """Lengths of the trainings by the presets of both devices, and the table of the matches between them."""
+    result = json.loads(PRESETS.read_text())
+    cpu, gpu = (result["trained"][kind] for kind in ("cpu", "gpu"))
+    rows = [
+        [f"preset for the {each['taggers'].upper()}", f"preset for the {each['runners'].upper()}", f"{each['caught']:.1f}",
+         *("{:.2f} ± {:.2f}".format(*each["returns"][role]) for role in ("tagger", "runner"))]
+        for each in result["matches"]
+    ]  # fmt: skip
+    words = ["taggers", "runners", "caught", "return of taggers", "return of runners"]
+    return (
+        f"The preset for a GPU trained {gpu['total_steps'] / 1e6:.0f} million steps in {gpu['train_s']:.0f} seconds on an "
+        f"{result['machine']['gpu']}; that\nfor the CPU makes {cpu['total_steps']:,}. Runners caught, of 100, and mean returns "
+        f"over {result['episodes']} episodes:\n\n{table(words, rows)}"
+    )
+
+
 PAGES = {
     "README.md": {"dodge": lambda: f"*{caption()}*"},
     "docs/gallery.md": {"dodge": caption, "spread": spread},
-    "docs/learn/first-run.md": {"dodge": caption},
+    "docs/learn/first-run.md": {"dodge": caption, "presets": presets},
 }
 """Pages, and the content of each of their blocks."""
 

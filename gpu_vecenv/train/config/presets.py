@@ -199,10 +199,13 @@ PRESETS: dict[str, Preset] = {
     # Runners learn to escape trained taggers only if they observe their own place, speed and heading, and few neighbours, each of
     # which may be a tagger. At a top speed of 1, a tagger moves 2.5 times its reach in a step, and dodging hardly helps. Three
     # choices for an entry of an action are learned faster than 21, and short episodes have more free runners in each step.
+    # A CPU plays a few thousand steps a second, and roles learn to hunt and to flee within 50,000 of them. A GPU plays many more,
+    # and a minute of it ends in clearly better play of both roles (benchmarks/tag_presets.py).
     "WarpTag-v0": Preset(
-        num_envs=8,
-        total_steps=50_000,
-        ppo=replace(TAG_PPO, num_epochs=4, entropy_coef=0.003),
+        num_envs=1000,
+        total_steps=60_000_000,
+        ppo=replace(TAG_PPO, num_steps=25, num_epochs=4, num_minibatches=5, learning_rate=3e-3, entropy_coef=0.003),
+        cpu=AlgorithmPreset(replace(TAG_PPO, num_epochs=4, entropy_coef=0.003), num_envs=8, total_steps=50_000),
         env_kwargs={
             "extended_observation": True,
             "num_other_agents_observed": _neighbours,

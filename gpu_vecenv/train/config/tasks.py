@@ -106,6 +106,13 @@ _CATALYSIS: dict[str, Any] = {
     "ppo": {"learning_rate": 1e-3, "entropy_coef_final": 0.01},
 }
 
+# Sizes that a laptop can train with ten seeds, also on a GPU.
+_TAG: dict[str, Any] = {
+    "num_envs": 8,
+    "total_steps": 50_000,
+    "ppo": {"num_steps": 50, "num_minibatches": 8, "learning_rate": 5e-3},
+}
+
 # Roles have policies of their own, so a critic that sees all agents of several roles reads the state.
 _PLACES = ("agent_pos", "agent_vel", "landmark_pos")
 
@@ -134,7 +141,9 @@ TASKS: dict[str, Task] = {
     ),
     "WarpCovid-v0": Task("real-world", "WarpCovid-v0", {"ippo": {"num_envs": 256, "total_steps": 256 * 180 * 150}}, episodes=8),
     "WarpCatalysis-v0": Task("real-world", "WarpCatalysis-v0", {"ppo": _CATALYSIS}, deterministic=True),
-    "WarpTag-v0": Task("tag", "WarpTag-v0", {"ippo": {}, "mappo": {"network": {"critic": "observations"}}, "pqn": _PQN}),
+    "WarpTag-v0": Task(
+        "tag", "WarpTag-v0", {"ippo": _TAG, "mappo": {**_TAG, "network": {"critic": "observations"}}, "pqn": _PQN}
+    ),
     "WarpGridTag-v0": Task("tag", "WarpGridTag-v0", {"ippo": {}, "mappo": {"network": {"critic": "observations"}}, "pqn": _PQN}),
     **{
         env_id: Task("classic", env_id, {"ppo": {}, **{name: {"algorithm": name} for name in PRESETS[env_id].algorithms}})
