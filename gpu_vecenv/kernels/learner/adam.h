@@ -29,12 +29,14 @@ GV_FN bool gv_is_weight(gv_i32 column) {
     return of_critic < 0 ? column < GV_ACTOR_WEIGHTS : of_critic < GV_CRITIC_WEIGHTS;
 }
 
-// True for a column of weights of a split network: the slices of gv_weight_sums have its partial sums, not all teams. With
-// GV_TEAM_SUMS, these are the columns of the first layer.
-GV_FN bool gv_is_sum_of_slices(gv_i32 column) {
+// Rows of the partial sums that have a column: one for each slice whose sums a kernel of a split network writes, or one for each team.
+GV_FN gv_i32 gv_partial_rows(const GvArgs& a, gv_i32 column) {
     const gv_i32 of_critic = column - GV_ACTOR_COLUMNS;
-    if (GV_TEAM_SUMS) return (of_critic < 0 ? column : of_critic) < gv_weight_column(2);
-    return of_critic < 0 ? column < gv_weight_columns(0) : of_critic < gv_weight_columns(1);
+    const bool actor = of_critic < 0;
+    const gv_i32 of_network = actor ? column : of_critic, teams = actor ? a.actor_blocks : a.critic_blocks;
+    if (column < GV_GRU_COLUMNS) return a.slices;
+    if (GV_WIDE && of_network < gv_weight_column(2)) return a.first_slices;
+    return GV_SPLIT && !GV_TEAM_SUMS && of_network < gv_weight_columns(actor ? 0 : 1) ? a.slices : teams;
 }
 
 // Part of the gradient that a column belongs to: all, or the actor and the critic.
@@ -51,8 +53,7 @@ GV_FN void gv_reduce_columns(const GvArgs& a, const GvLanes& team, gv_i32 block)
         const gv_i32 column = first + i % GV_REDUCED, of_critic = column - GV_ACTOR_COLUMNS;
         const float* critic = a.partial + (gv_i64)a.actor_blocks * GV_ACTOR_COLUMNS;
         float sum = 0.0f;
-        const bool sliced = column < GV_GRU_COLUMNS || (GV_SPLIT && gv_is_sum_of_slices(column));
-        const gv_i32 rows = sliced ? a.slices : of_critic < 0 ? a.actor_blocks : a.critic_blocks;
+        const gv_i32 rows = gv_partial_rows(a, column);
         if (of_critic < 0) sum = gv_slice_sum<GV_SLICES, 8>(a.partial + column, rows, GV_ACTOR_COLUMNS, i / GV_REDUCED);
         else if (of_critic < GV_CRITIC_COLUMNS)
             sum = gv_slice_sum<GV_SLICES, 8>(critic + of_critic, rows, GV_CRITIC_COLUMNS, i / GV_REDUCED);

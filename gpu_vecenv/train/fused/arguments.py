@@ -87,9 +87,10 @@ _UPDATE: tuple[Any, ...] = (
     *numbers("float32", "value_coef", "max_grad_norm", "target_kl", "eps"),
     Number("room", "int32", "this and the next two: of a split network, see split_gradient.cu"),
     *numbers("int32", "slices", "adds"),
-    Number("all_rows", "int32", "this and the next one: of a wide network; rows of the rollout"),
-    Number("wide_slices", "int32", "slices of the sums of the first layer"),
+    Number("all_rows", "int32", "this and the next three: of a wide network; rows of the rollout"),
+    Number("wide_slices", "int32", "slices of the sums of the first layer, but for the shared part"),
     Number("world_slices", "int32", "slices of the sums of the shared part"),
+    Number("first_slices", "int32", "the larger of the two; rows of partial sums that have no slice of either stay 0"),
     Number("num_samples", "int32", "of the rollout, whose masks gv_pack_masks reads"),
 )  # fmt: skip
 

@@ -169,11 +169,13 @@ class UpdateKernels:
             return
         self._processes.sum(self.sums)
         # The sums of all have the form of one block of each network. The kernel copies them to their place, and squares them.
-        before = self.args.partial, self.args.actor_blocks, self.args.critic_blocks, self.args.slices
-        self.args.partial, self.args.actor_blocks, self.args.critic_blocks = self.sums.data_ptr(), 1, 1
-        self.args.slices = 1
+        rows = ("actor_blocks", "critic_blocks", "slices", "first_slices")
+        of_blocks = {name: getattr(self.args, name) for name in ("partial", *rows)}
+        for name in of_blocks:
+            setattr(self.args, name, self.sums.data_ptr() if name == "partial" else 1)
         self._launch("gv_reduce", self._reduce_teams, SMALL_BYTES)
-        self.args.partial, self.args.actor_blocks, self.args.critic_blocks, self.args.slices = before
+        for name, value in of_blocks.items():
+            setattr(self.args, name, value)
 
     def step(self, epoch: int, minibatch: int, ends_epoch: bool) -> None:
         """Take the step of a minibatch, if its mask is True.

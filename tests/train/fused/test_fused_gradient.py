@@ -93,6 +93,17 @@ def test_a_minibatch_of_a_split_network_may_be_computed_in_parts(name, rows, mon
     assert relative_error([parts[name] for name in whole], list(whole.values())) < 1e-6
 
 
+@pytest.mark.parametrize("counts", [(1, 3), (3, 1)])
+def test_sums_of_a_wide_layer_have_slices_of_their_own(counts, monkeypatch):
+    """Of the upper layers, and of the first one; on a GPU each has as many as fill it."""
+    one = case(**CASES["wide"], rows=300)
+    (whole, _), slices = kernel_gradient(one), iter(counts)
+    monkeypatch.setattr(split.SplitKernels, "slices", lambda kernels, tiles: next(slices))
+    found, _ = kernel_gradient(one)
+    errors = {name: relative_error([found[name]], [values]) for name, values in whole.items()}
+    assert max(errors.values()) < 1e-5, errors
+
+
 @pytest.mark.parametrize("name", slow(CASES, *(name for name in CASES if name != "numbers")))
 def test_gradients_of_fresh_and_of_trained_weights(name):
     """The trained weights meet new advantages and targets: those that they fit have hardly a gradient."""

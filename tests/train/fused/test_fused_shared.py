@@ -111,6 +111,17 @@ def test_a_minibatch_of_worlds_may_be_computed_in_parts(monkeypatch):
     assert relative_error([parts[name] for name in whole], list(whole.values())) < 1e-6
 
 
+@pytest.mark.parametrize("counts", [(1, 3, 2), (1, 2, 3), (3, 1, 2)])
+def test_sums_of_the_first_layer_have_slices_of_their_own(counts, monkeypatch):
+    """Of the upper layers, the part of an agent and the shared part; on a GPU each has as many as fill it."""
+    one = twins(**CASES["wide, masked"], num_worlds=60).worlds
+    whole, slices = gradient(one), iter(counts)
+    monkeypatch.setattr(split.SplitKernels, "slices", lambda kernels, tiles: next(slices))
+    found = gradient(one)
+    errors = {name: relative_error([found[name]], [values]) for name, values in whole.items()}
+    assert max(errors.values()) < 1e-5, errors
+
+
 @pytest.mark.parametrize("name", slow(CASES, "one layer"))
 def test_rows_act_as_those_of_float64_and_as_in_the_update(name):
     """A clip range of 1e-5 counts rows outside it."""
