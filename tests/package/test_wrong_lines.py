@@ -33,7 +33,7 @@ train WarpCartPole-v1 --num-envs 99999999999999999999 | an integer from 1 to 214
 train WarpTag-v0 --auto-sizes num_envs=(2,4) | auto_sizes: expected num_envs='auto' with it, got None
 train WarpTag-v0 --num-envs auto --auto-sizes num_envs=4 | auto_sizes.num_envs: expected two integers from 1 to 2147483647
 train WarpTag-v0 --num-envs auto --auto-sizes worlds=(2,4) | AutoSizes option: expected one of num_envs, num_steps
-train WarpTag-v0 --num-envs auto --total-steps 10 | at most 0 steps in a rollout
+train WarpTag-v0 --num-envs auto --total-steps 10 --auto-sizes num_envs=(1,4) | at most 0 steps in a rollout
 train WarpPendulum-v1 --num-envs auto --algorithm td3 | num_envs: expected a number with the algorithm 'td3'
 train WarpTag-v0 --devices cpu | --devices: expected it with several runs, as by --seeds, got one run and cpu
 train WarpTag-v0 --seeds 2 --devices cpu --device cpu | --devices: expected no --device with it, got cpu
