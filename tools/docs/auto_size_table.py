@@ -40,7 +40,7 @@ def speed_rows(results: Mapping[str, Any]) -> list[list[str]]:
             env_id,
             f"{case['total_steps']:,}",
             sizes_text(case["found"]),
-            f"{case['tried']} sizes in {case['search_s']:.0f} s",
+            f"{case['tried']} {'size' if case['tried'] == 1 else 'sizes'} in {case['search_s']:.0f} s",
             f"{case['found_steps_per_second']:,.0f}",
             f"{sizes_text(case['best'])}, of {case['swept']}",
             f"{case['ratio']:.2f}",
