@@ -76,7 +76,7 @@ def block() -> str:
         for device, row in results["devices"].items()
     ]
     text = table(HEADER, speed_rows(results))
-    text += "\n`156 x 32, 1`: 156 worlds, rollouts of 32 steps, one minibatch. "
+    text += "\n`780 x 32, 1`: 780 worlds, rollouts of 32 steps, one minibatch. "
     if learned := learning_rows(results):
         header = ["device", "environment", "role", "sizes", "random play", "preset", "found", "difference, at least", "margin"]
         text += "Mean returns on\nfresh worlds, of Tag against random opponents, after the steps of the preset, for the sizes "
