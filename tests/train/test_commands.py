@@ -190,7 +190,7 @@ def test_the_command_line_replaces_options_of_a_file(tmp_path, monkeypatch):
     file = tmp_path / "run.yaml"
     file.write_text(RUN_YAML)
     config = started(monkeypatch, f"--config {file}")
-    preset = PRESETS["WarpTag-v0"].ppo
+    preset = PRESETS["WarpTag-v0"].on("auto").ppo
     assert (config.env_id, config.out, config.seed, config.stop_at) == ("WarpTag-v0", "runs/from_file", 5, 100.0)
     assert config.ppo == dataclasses.replace(preset, learning_rate=1e-3, gamma=0.5)
     assert config.network == NetworkConfig((8, 8))

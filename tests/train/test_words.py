@@ -82,7 +82,7 @@ def test_usage_names_words_and_puts_those_that_may_be_left_out_in_brackets(comma
 
 
 def test_fields_may_be_given_as_dicts():
-    preset = preset_of("WarpTag-v0")
+    preset = preset_of("WarpTag-v0").on("auto")
     config = TrainConfig("WarpTag-v0", ppo={"gamma": 0.5}, network={"hidden_sizes": [8]})
     assert config.ppo == PPOConfig(**{**vars(preset.ppo), "gamma": 0.5}) != PPOConfig(gamma=0.5)
     assert config.network == NetworkConfig(**{**vars(preset.of("ppo").network), "hidden_sizes": (8,)})

@@ -196,6 +196,60 @@ GV_FN void gv_start_units(const GvArgs& a, const GvGroup& group, gv_i32 network,
     }
 }
 
+// What a team adds up over its tiles with GV_TEAM_SUMS, and nothing without. Units of the first layer of the present tile are in the
+// second of their arrays if `second`.
+template <class Head>
+struct GvTeamGradient {
+    GvTeamSums<Head, GV_TEAM_SUMS ? GV_LAST : 1> sums;
+    bool second = false;
+};
+template <class Head>
+GV_FN void gv_begin_team_gradient(GvTeamGradient<Head>& of, const GvArgs& a, const GvGroup& group, gv_i32 first, gv_i32 tiles,
+                                  GvHalf* memory) {
+    if constexpr (GV_TEAM_SUMS) {
+        gv_clear_team_sums(of.sums);
+        if (first < tiles) gv_start_units(a, group, Head::NUMBER, first, memory, of.second);
+        gv_end_copies();
+    }
+}
+template <class Head, class Last>
+GV_FN void gv_add_team_tile(GvTeamGradient<Head>& of, const GvLanes& team, const GvGroup& group, GvHalf* memory, const Last& last) {
+    if constexpr (GV_TEAM_SUMS) {
+        gv_barrier(team);
+        gv_add_team_sums(of.sums, group, memory, last, of.second);
+        gv_barrier(team);
+        of.second = !of.second;
+    }
+}
+
+// Keeps the derivatives by the outputs, which are in registers, for the sums of the gradient.
+template <class Head, gv_i32 N>
+GV_FN void gv_end_held_tile(GvTeamGradient<Head>& of, const GvArgs& a, const GvLanes& team, const GvGroup& group, const GvKept& kept,
+                            const GvRows<GV_OWN, N>& of_outputs) {
+    if constexpr (GV_TEAM_SUMS) {
+        const GvStripes<N> in_memory = {kept.memory + GV_DELTAS_AT};
+        gv_store(of_outputs, group, gv_part(in_memory, kept.in_tile, 0));
+        gv_add_team_tile(of, team, group, kept.memory, in_memory);
+    } else {
+        gv_store(of_outputs, group, gv_part(gv_last_deltas_of<Head>(a), kept.row, 0));
+    }
+}
+
+// Loads the units of the first layer of the group's rows. With GV_TEAM_SUMS it starts the copies of those of tile `next`, too.
+template <class Head>
+GV_FN void gv_load_first_units(GvRows<GV_OWN, gv_width(1)>& units, const GvTeamGradient<Head>& of, const GvArgs& a,
+                               const GvGroup& group, const GvKept& kept, gv_i32 next, gv_i32 tiles) {
+    if constexpr (GV_TEAM_SUMS) {
+        gv_wait_copies<0>();
+        gv_group_barrier(group);
+        gv_load(units, group, gv_part(gv_team_array<1>(kept.memory, of.second), kept.in_tile, 0));
+        if (next < tiles) gv_start_units(a, group, Head::NUMBER, next, kept.memory, !of.second);
+        gv_end_copies();
+    } else {
+        gv_load(units, group, gv_part(gv_units_of<1>(a, Head::NUMBER), kept.row, 0));
+    }
+}
+
 // The layers above, the loss and the derivatives of one network in such tiles. `columns` get the sums of the loss, and with
 // GV_TEAM_SUMS those of the gradient of these layers.
 template <class Head>
@@ -214,39 +268,17 @@ GV_FN void gv_deltas_of_network(const GvArgs& a, const GvLanes& team, gv_i32 fir
     gv_clear_halves(team, all.at, GV_ROWS * GV_DELTA_STRIDE);  // columns behind outputs stay 0
     gv_load_network<OUTPUTS, GV_UPPER>(team, network, a.layers[Head::NUMBER], a.norm);
     gv_barrier(team);
-    GvTeamSums<Head, GV_TEAM_SUMS ? GV_LAST : 1> gradient;
-    bool second = false;
-    if constexpr (GV_TEAM_SUMS) {
-        gv_clear_team_sums(gradient);
-        if (first < tiles) gv_start_units(a, group, Head::NUMBER, first, network.weights, second);
-        gv_end_copies();
-    }
+    GvTeamGradient<Head> gradient;
+    gv_begin_team_gradient(gradient, a, group, first, tiles, network.weights);
     GV_LOOP for (gv_i32 tile = first; tile < tiles; tile += blocks) {
         GvOwnSamples present = prefetched.samples;
         GvKept kept = {a, Head::NUMBER, (gv_i64)tile * GV_ROWS + row, network.weights, row};
         GvSums<GV_OWN, GvNetwork<OUTPUTS>::COLUMNS> sums;
         {
             GvRows<GV_OWN, gv_width(1)> units;
-            if constexpr (GV_TEAM_SUMS) {
-                gv_wait_copies<0>();
-                gv_group_barrier(group);
-                gv_load(units, group, gv_part(gv_team_array<1>(network.weights, second), row, 0));
-                if (tile + blocks < tiles) gv_start_units(a, group, Head::NUMBER, tile + blocks, network.weights, !second);
-                gv_end_copies();
-            } else {
-                gv_load(units, group, gv_part(gv_units_of<1>(a, Head::NUMBER), kept.row, 0));
-            }
+            gv_load_first_units(units, gradient, a, group, kept, tile + blocks, tiles);
             gv_forward_above(network, group, units, kept, sums);
         }
-        const auto add_tile = [&](const auto& of_outputs) {
-            if constexpr (GV_TEAM_SUMS) {
-                gv_barrier(team);
-                gv_add_team_sums(gradient, group, network.weights, of_outputs, second);
-                gv_barrier(team);
-                second = !second;
-            }
-        };
-        const auto last_deltas = gv_part(gv_last_deltas_of<Head>(a), kept.row, 0);
         const auto start_next = [&] {
             gv_group_barrier(group);
             gv_load_samples(prefetched.samples, a, group, tile + blocks);
@@ -261,13 +293,7 @@ GV_FN void gv_deltas_of_network(const GvArgs& a, const GvLanes& team, gv_i32 fir
             GvRows<GV_OWN, LAST_ROWS> of_outputs = {};
             gv_each_pair(sums, group, [&](const GvPlace& at, float& x, float& y) { gv_put_finite(of_outputs, at, 0, x, y); });
             gv_backward_from<GV_LAYERS, LAST_ROWS>(network, group, of_outputs, kept);
-            if constexpr (GV_TEAM_SUMS) {
-                const GvStripes<LAST_ROWS> in_memory = {network.weights + GV_DELTAS_AT};
-                gv_store(of_outputs, group, gv_part(in_memory, row, 0));
-                add_tile(in_memory);
-            } else {
-                gv_store(of_outputs, group, last_deltas);
-            }
+            gv_end_held_tile(gradient, a, team, group, kept, of_outputs);
             continue;
         }
 #endif
@@ -276,13 +302,13 @@ GV_FN void gv_deltas_of_network(const GvArgs& a, const GvLanes& team, gv_i32 fir
         gv_group_loss(head, a, group, prefetched, present, outputs, deltas);
         start_next();
         gv_backward_from<GV_LAYERS, LAST_ROWS>(network, group, deltas, kept);
-        if constexpr (!GV_TEAM_SUMS) gv_copy_rows<GV_OWN, LAST_ROWS>(group, deltas, last_deltas);
+        if constexpr (!GV_TEAM_SUMS) gv_copy_rows<GV_OWN, LAST_ROWS>(group, deltas, gv_part(gv_last_deltas_of<Head>(a), kept.row, 0));
         gv_group_barrier(group);
-        add_tile(all);
+        gv_add_team_tile(gradient, team, group, network.weights, all);
     }
     gv_wait_copies<0>();
     gv_barrier(team);
-    if constexpr (GV_TEAM_SUMS) gv_write_team_sums(gradient, a, group, columns);
+    if constexpr (GV_TEAM_SUMS) gv_write_team_sums(gradient.sums, a, group, columns);
     gv_write_terms(head, team, team.scratch, columns + gv_weight_columns(Head::NUMBER), a.adds != 0);
 }
 
@@ -301,6 +327,26 @@ struct GvComputedStages {
     const gv_i32* computed;  // of the chunk in the first tile
     GV_METHOD gv_i32 operator()(gv_i32 stage) const { return ALL ? 1 : computed[stage / (GV_ROWS / GV_STAGE_ROWS) * GV_CHUNKS]; }
 };
+
+// Derivatives of the loss by the outputs of a chunk, and their part of those by the last hidden units, which is added to `sums`.
+GV_FN void gv_deltas_of_chunk(GvSums<GV_OWN, GV_TOP_WIDTH>& sums, GvActor& head, const GvArgs& a, const GvGroup& group, const GvKept& kept,
+                              const GvChunk& chunk, GvTopUnits& top, const GvLossTile& tile, const GvSettings& settings) {
+    const auto deltas = gv_part(gv_last_deltas_of<GvActor>(a), kept.row, chunk.number * GV_HEAD_COLUMNS);
+#if GV_HELD_HEADS
+    GvRows<GV_OWN, GV_HEAD_COLUMNS> of_chunk;
+    head.terms.entropy += gv_held_slopes(of_chunk, group, chunk, top, tile, settings);
+    gv_store(of_chunk, group, deltas);
+    gv_add_product<GV_HEAD_COLUMNS>(sums, group, of_chunk, chunk.high);
+#else
+    if (gv_outputs_of_chunk<false>(group, chunk, top, tile)) {
+        head.terms.entropy += gv_slopes_of_chunk(group, chunk, tile, settings);
+        gv_add_product<GV_HEAD_COLUMNS>(sums, group, tile.deltas, chunk.high);
+        gv_copy_rows<GV_OWN, GV_HEAD_COLUMNS>(group, tile.deltas, deltas);
+    } else {
+        gv_clear_rows<GV_OWN, GV_HEAD_COLUMNS>(group, deltas);
+    }
+#endif
+}
 
 // gv_deltas_of_network() for an actor with many heads.
 GV_FN void gv_deltas_of_heads(const GvArgs& a, const GvLanes& team, gv_i32 first, gv_i32 blocks, float* columns) {
@@ -351,21 +397,7 @@ GV_FN void gv_deltas_of_heads(const GvArgs& a, const GvLanes& team, gv_i32 first
         GvSums<GV_OWN, GV_TOP_WIDTH> sums;
         gv_clear(sums);
         gv_each_chunk<false, true>(team, heads, [&](const GvChunk& chunk) {
-            const auto deltas = gv_part(gv_last_deltas_of<GvActor>(a), kept.row, chunk.number * GV_HEAD_COLUMNS);
-#if GV_HELD_HEADS
-            GvRows<GV_OWN, GV_HEAD_COLUMNS> of_chunk;
-            head.terms.entropy += gv_held_slopes(of_chunk, group, chunk, top, tile_of_group, *prefetched.settings);
-            gv_store(of_chunk, group, deltas);
-            gv_add_product<GV_HEAD_COLUMNS>(sums, group, of_chunk, chunk.high);
-#else
-            if (gv_outputs_of_chunk<false>(group, chunk, top, tile_of_group)) {
-                head.terms.entropy += gv_slopes_of_chunk(group, chunk, tile_of_group, *prefetched.settings);
-                gv_add_product<GV_HEAD_COLUMNS>(sums, group, tile_of_group.deltas, chunk.high);
-                gv_copy_rows<GV_OWN, GV_HEAD_COLUMNS>(group, tile_of_group.deltas, deltas);
-            } else {
-                gv_clear_rows<GV_OWN, GV_HEAD_COLUMNS>(group, deltas);
-            }
-#endif
+            gv_deltas_of_chunk(sums, head, a, group, kept, chunk, top, tile_of_group, *prefetched.settings);
         });
         gv_backward_from_top(network, group, sums, kept);
         gv_group_barrier(group);
