@@ -146,13 +146,9 @@ struct GvFinished {
 
 // Adds the finished worlds of the pack whose first world is `first`.
 GV_FN void gv_add_finished(const GvArgs& a, gv_i32 first, GvFinished& finished) {
-    for (gv_i32 i = first; i < first + GV_PACK; i += 8) {
-        gv_u64 terminated, truncated;  // flags of eight worlds, one byte each
-        __builtin_memcpy(&terminated, a.terminated + i, 8);
-        __builtin_memcpy(&truncated, a.truncated + i, 8);
-        for (gv_u64 flags = terminated | truncated; flags != 0; flags &= flags - 1)
-            finished.world[finished.count++] = i + __builtin_ctzll(flags) / 8;
-    }
+    gv_u32 flags = 0;  // a bit for each world. A processor cannot predict the end of a loop over them, so all have one loop
+    for (gv_i32 i = 0; i < GV_PACK; ++i) flags |= (gv_u32)(a.terminated[first + i] | a.truncated[first + i]) << i;
+    for (; flags != 0; flags &= flags - 1) finished.world[finished.count++] = first + gv_lowest_bit(flags);
 }
 
 GV_FN void gv_copy_row(const float* from, float* to) {
@@ -165,19 +161,19 @@ GV_NOINLINE void gv_step_one(const GvArgs& a, const GvTeam& team) { gv_step_in_r
 GV_NOINLINE void gv_rollout_one(const GvArgs& a, const GvTeam& team) { gv_rollout_single(a, team); }
 
 // Starts episodes of finished worlds. `was_finished` says if an earlier step has ended their episodes. If this step has, their
-// observations are first copied to final_obs.
+// observations are first copied to final_obs. Observations have the length that packs are compiled for.
 GV_NOINLINE void gv_restart_finished(const GvArgs& a, const GvTeam& team, const GvFinished& finished, bool was_finished) {
     GvStart start;
     gv_load_start(a, start);
     for (gv_i32 i = 0; i < finished.count; ++i) {
         const gv_i64 w = finished.world[i], row = w * GV_SINGLE_FEATURES;
-        const GvOutcome outcome = gv_outcome(a.autoreset, was_finished, a.terminated[w] != 0, a.truncated[w] != 0);
-        if (outcome.finished) gv_copy_row(a.obs + row, a.final_obs + row);
+        if (!was_finished) gv_copy_row(a.obs + row, a.final_obs + row);
         GvRegisterWorld registers;
         gv_load_world(a, w, registers);
         const GvTeam one_lane = gv_one_lane(team, w);
         GvArgs local = gv_local_args(a, w, registers);
         gv_point_outputs(a, local, w);
+        local.num_features = GV_SINGLE_FEATURES;
         gv_autoreset_in_registers(local, one_lane, start, registers);
         gv_store_world(a, w, registers);
     }
