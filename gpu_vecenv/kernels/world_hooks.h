@@ -3,26 +3,26 @@
 #pragma once
 #include "world.h"
 
-GV_FN void env_reset(const GvArgs& a, const GvTeam& team) {
+GV_FLAT void env_reset(const GvArgs& a, const GvTeam& team) {
     GvWorld w(a, team);
     env_reset(w);
 }
-GV_FN void env_step(const GvArgs& a, const GvTeam& team) {
+GV_FLAT void env_step(const GvArgs& a, const GvTeam& team) {
     GvWorld w(a, team);
     env_step(w);
 }
-GV_FN void env_observe(const GvArgs& a, const GvTeam& team, GvObs obs) {
+GV_FLAT void env_observe(const GvArgs& a, const GvTeam& team, GvObs obs) {
     GvWorld w(a, team, obs);
     env_observe(w);
 }
 #ifdef GV_OBSERVES_STEP
-GV_FN void env_observe_step(const GvArgs& a, const GvTeam& team, GvObs obs) {
+GV_FLAT void env_observe_step(const GvArgs& a, const GvTeam& team, GvObs obs) {
     GvWorld w(a, team, obs);
     env_observe_step(w);
 }
 #endif
 #ifdef GV_SETTLES
-GV_FN void env_settle(const GvArgs& a, const GvTeam& team) {
+GV_FLAT void env_settle(const GvArgs& a, const GvTeam& team) {
     GvWorld w(a, team);
     env_settle(w);
 }

@@ -12,6 +12,7 @@
 #define GV_METHOD __device__ __forceinline__  // of a struct
 #endif
 #define GV_INLINE GV_FN  // small functions
+#define GV_FLAT GV_FN
 #define GV_HOOK GV_INLINE  // declaration of a hook
 #define GV_FRIEND friend __device__ void  // a hook that may use private members
 #define GV_UNROLL _Pragma("unroll")
