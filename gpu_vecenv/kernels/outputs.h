@@ -46,11 +46,12 @@ struct GvRewards {
     float first[32];
 };
 
-// Loads the first addend of each partial sum. A barrier must follow the last write of agent_reward.
+// Loads the first addend of each partial sum. A barrier must follow the last write of agent_reward. A team of one lane loads them
+// when it adds them.
 GV_FN void gv_load_rewards(const GvArgs& a, const GvTeam& team, GvRewards& rewards) {
     const gv_i32 agents = gv_num_agents(a), n = GV_REWARD_COUNT, sums = n < 32 ? n : 32;
     (void)agents;
-    if (!gv_has_world_reward(a)) return;
+    if (GV_ONE_LANE || !gv_has_world_reward(a)) return;
     GV_UNROLL for (gv_i32 k = 0; k * team.lanes < sums; ++k) {
         const gv_i32 p = k * team.lanes + team.lane;
         if (p < sums) rewards.first[k] = a.agent_reward[gv_row(a, team.world, GV_REWARD_AGENT(p))];
@@ -65,9 +66,8 @@ GV_FN void gv_write_reward(const GvArgs& a, const GvTeam& team, const GvRewards&
     GV_UNROLL for (gv_i32 k = 0; k * team.lanes < sums; ++k) {
         const gv_i32 p = k * team.lanes + team.lane;
         if (p >= sums) continue;
-        team.sums[p] = gv_add_every_32nd(0.0f + rewards.first[k], p + 32, n, [&](gv_i32 i) {
-            return a.agent_reward[gv_row(a, team.world, GV_REWARD_AGENT(i))];
-        });
+        const auto reward = [&](gv_i32 i) { return a.agent_reward[gv_row(a, team.world, GV_REWARD_AGENT(i))]; };
+        team.sums[p] = gv_add_every_32nd(0.0f + (GV_ONE_LANE ? reward(p) : rewards.first[k]), p + 32, n, reward);
     }
     gv_barrier_sums(team);
     GV_ONCE a.reward[team.world] = gv_add_partial_sums(team, n) / (float)n;
