@@ -14,11 +14,12 @@ struct GvColumns {
 };
 
 GV_FN void gv_split(const GvCrowd& crowd, GvColumns& columns) {
+    const gv_i32 last = (crowd.agents - 1) / GV_VECTOR * GV_VECTOR;  // the last vector, filled as a whole, which takes fewest stores
+    for (gv_i32 i = last; i < last + GV_VECTOR; ++i) columns.x[i] = columns.y[i] = GV_FAR;
     for (gv_i32 i = 0; i < crowd.agents; ++i) {
         columns.x[i] = crowd.place[i].value[0];
         columns.y[i] = crowd.place[i].value[1];
     }
-    for (gv_i32 i = crowd.agents; i % GV_VECTOR != 0; ++i) columns.x[i] = columns.y[i] = GV_FAR;
 }
 
 // Keys of agents: bits of the squared distance, which sort as the float does, in the upper half; the index in the lower.
