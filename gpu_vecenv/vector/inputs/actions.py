@@ -180,7 +180,7 @@ class ActionReader:
 
     def _are_indices(self, address: int, count: int, entry_type: int) -> bool:
         """Return True only if every action is below the smallest number of choices. False does not mean that one is invalid."""
-        return self._max_index is not None and self._max_index(address, count, abs(entry_type)) < self._limits[entry_type]
+        return self._max_index is not None and self._max_index(address, count, entry_type) < self._limits[entry_type]
 
     def _check_host(self, actions: np.ndarray) -> None:
         if self._continuous:
