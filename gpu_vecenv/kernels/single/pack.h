@@ -147,7 +147,7 @@ struct GvFinished {
 // Adds the finished worlds of the pack whose first world is `first`.
 GV_FN void gv_add_finished(const GvArgs& a, gv_i32 first, GvFinished& finished) {
     gv_u32 flags = 0;  // a bit for each world. A processor cannot predict the end of a loop over them, so all have one loop
-    for (gv_i32 i = 0; i < GV_PACK; ++i) flags |= (gv_u32)(a.terminated[first + i] | a.truncated[first + i]) << i;
+    for (gv_i32 i = 0; i < GV_PACK; ++i) flags |= (gv_u32)((a.terminated[first + i] | a.truncated[first + i]) != 0) << i;
     for (; flags != 0; flags &= flags - 1) finished.world[finished.count++] = first + gv_lowest_bit(flags);
 }
 
