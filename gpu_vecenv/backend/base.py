@@ -10,8 +10,8 @@ import numpy as np
 from gpu_vecenv.backend.memory import Memory
 
 MaxIndex = Callable[[int, int, int], int]
-"""Maximum of indices in host memory, read as unsigned integers, from their address, their number and their type: the bytes of one,
-negative for int8."""
+"""Maximum of indices in host memory, read as unsigned integers, from their address, their number and their type: the bytes
+of one, negative for int8."""
 
 
 class Backend(Protocol):

@@ -9,8 +9,8 @@ GV_FN Index gv_max_index_of(const Index* indices, gv_i64 count) {
     return most;
 }
 
-// Maximum of indices, read as unsigned numbers: a negative index exceeds every valid one of its type. A type is its bytes, negative
-// for int8.
+// Maximum of indices, read as unsigned numbers: a negative index exceeds every valid one of its type. A type is its bytes,
+// negative for int8.
 GV_EXPORT gv_u64 gv_max_index(const void* indices, gv_i64 count, gv_i32 type) {
     switch (type) {
         case -1:

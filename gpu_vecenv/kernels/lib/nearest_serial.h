@@ -14,7 +14,7 @@ struct GvColumns {
 };
 
 GV_FN void gv_split(const GvCrowd& crowd, GvColumns& columns) {
-    const gv_i32 last = (crowd.agents - 1) / GV_VECTOR * GV_VECTOR;  // the last vector, filled as a whole, which takes fewest stores
+    const gv_i32 last = (crowd.agents - 1) / GV_VECTOR * GV_VECTOR;  // filled as a whole, which takes fewer stores
     for (gv_i32 i = last; i < last + GV_VECTOR; ++i) columns.x[i] = columns.y[i] = GV_FAR;
     for (gv_i32 i = 0; i < crowd.agents; ++i) {
         columns.x[i] = crowd.place[i].value[0];
