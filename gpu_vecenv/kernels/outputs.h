@@ -67,7 +67,9 @@ GV_FN void gv_write_reward(const GvArgs& a, const GvTeam& team, const GvRewards&
         const gv_i32 p = k * team.lanes + team.lane;
         if (p >= sums) continue;
         const auto reward = [&](gv_i32 i) { return a.agent_reward[gv_row(a, team.world, GV_REWARD_AGENT(i))]; };
-        team.sums[p] = gv_add_every_32nd(0.0f + (GV_ONE_LANE ? reward(p) : rewards.first[k]), p + 32, n, reward);
+        float partial = 0.0f + (GV_ONE_LANE ? reward(p) : rewards.first[k]);
+        GV_UNROLL_BY_4 for (gv_i32 i = p + 32; i < n; i += 32) partial += reward(i);
+        team.sums[p] = partial;
     }
     gv_barrier_sums(team);
     GV_ONCE a.reward[team.world] = gv_add_partial_sums(team, n) / (float)n;

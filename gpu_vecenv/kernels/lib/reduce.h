@@ -2,20 +2,6 @@
 #pragma once
 #include "target/target.h"
 
-// Adds value(first), value(first + 32), ... below n to a partial sum, in this order. A lane of several has four loads in flight.
-template <class Value>
-GV_INLINE float gv_add_every_32nd(float partial, gv_i32 first, gv_i32 n, Value value) {
-    constexpr gv_i32 BATCH = GV_ONE_LANE ? 1 : 4;
-    for (gv_i32 i = first; i < n; i += BATCH * 32) {
-        float loaded[BATCH];
-        GV_UNROLL for (gv_i32 b = 0; b < BATCH; ++b) loaded[b] = i + 32 * b < n ? value(i + 32 * b) : 0.0f;
-        GV_UNROLL for (gv_i32 b = 0; b < BATCH; ++b) {
-            if (i + 32 * b < n) partial += loaded[b];
-        }
-    }
-    return partial;
-}
-
 // Writes up to 32 partial sums of value(0) .. value(n - 1): sum p adds the values p, p + 32, p + 64, ...
 template <class Value>
 GV_INLINE void gv_partial_sums(const GvLanes& team, gv_i32 n, Value value) {

@@ -17,6 +17,7 @@
 #define GV_FRIEND friend __device__ void  // a hook that may use private members
 #define GV_UNROLL _Pragma("unroll")
 #define GV_LOOP _Pragma("unroll 1")  // keeps a long loop body from being unrolled
+#define GV_UNROLL_BY_4 _Pragma("unroll 4")  // has four loads in flight where the compiler would keep one
 #define GV_ONE_LANE (GV_LANES == 1)
 
 // Mask of this team's lanes in its warp, one bit each.

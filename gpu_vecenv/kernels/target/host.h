@@ -20,6 +20,7 @@
 #define GV_FRIEND friend void  // a hook that may use private members
 #define GV_UNROLL
 #define GV_LOOP
+#define GV_UNROLL_BY_4
 #define GV_ONE_LANE 1
 #define GV_WHOLE_WARP(condition) ((void)(condition), false)
 #define GV_PACK 32  // single-agent worlds that are stepped together, in the elements of vector registers

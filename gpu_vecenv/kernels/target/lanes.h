@@ -13,6 +13,7 @@
 #define GV_FRIEND friend void  // a hook that may use private members
 #define GV_UNROLL
 #define GV_LOOP
+#define GV_UNROLL_BY_4
 #define GV_ONE_LANE 0
 #define GV_TEAM_LANES GV_LANES
 #define GV_WHOLE_WARP(condition) ((void)(condition), false)
