@@ -44,7 +44,8 @@ CASES = {
     "cpu": {"WarpCartPole-v1": (300_000, 10_000_000), "WarpTag-v0": (50_000, 80_000)},
     "cuda": {"WarpCartPole-v1": (1_000_000, 100_000_000), "WarpTag-v0": (60_000_000,)},
 }
-"""Steps of runs by env, by kind of device. The first number is that of the preset. On the CPU, fewer than 80,000 are a short run of Tag."""
+"""Steps of runs by env, by kind of device. The first number is that of the preset. On the CPU,
+fewer than 80,000 are a short run of Tag."""
 
 ROLES = {"WarpCartPole-v1": ("agent",), "WarpTag-v0": ("tagger", "runner")}
 """Roles of each env."""

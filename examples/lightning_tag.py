@@ -30,7 +30,8 @@ GAME = {
     "extended_observation": False,
 }
 """Parameters of the tutorial's game that differ from those of the preset."""
-RUN: dict[str, Any] = {"num_envs": 400, "total_steps": 500 * 500, "ppo": replace(preset_of("WarpTag-v0").on("cpu").ppo, num_steps=25)}
+PPO = replace(preset_of("WarpTag-v0").on("cpu").ppo, num_steps=25)
+RUN: dict[str, Any] = {"num_envs": 400, "total_steps": 500 * 500, "ppo": PPO}
 """The tutorial's size: 500 episodes of 500 steps, of which an iteration takes 10,000 in 400 worlds."""
 
 

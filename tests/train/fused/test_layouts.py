@@ -90,7 +90,7 @@ def test_weights_and_tiles_of_an_update_do_not_overlap(sizes):
 
 
 def test_arrays_of_the_sums_of_a_team_do_not_overlap():
-    """Weights above the first layer, of the actor's last one high and low parts, then derivatives by outputs, then layer arrays."""
+    """Weights above the first layer, of the actor's last one high and low parts, derivatives by outputs, arrays of layers."""
     sizes = Sizes(735, (64, 24), "tanh", 42, (21, 21), split=True, wide=True, stages=3).of_update
     assert sizes.team_sums
     places, rows = sizes.update_memory.places, sizes.rows
