@@ -30,10 +30,10 @@ def ask(address: str) -> None:
 
     known = 0  # the first answer has the plan and the pool
     while True:
-        data = answer_to(f"rollout?worlds=0,1,2,3&agent=0.0&plan={known}&pool={known}")
-        if not data:
+        excerpt = answer_to(f"rollout?worlds=0,1,2,3&agent=0.0&plan={known}&pool={known}")
+        if not excerpt:
             continue
-        rollouts, known = json.loads(data[4 : 4 + int.from_bytes(data[:4], "little")])["rollouts"], 1
+        rollouts, known = json.loads(excerpt[4 : 4 + int.from_bytes(excerpt[:4], "little")])["rollouts"], 1
         answer_to(f"metrics?after={rollouts[0]['iteration']}")
         time.sleep(sum(rollout["steps"] for rollout in rollouts) / STEPS_PER_S)
 

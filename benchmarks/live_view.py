@@ -55,7 +55,7 @@ def server_seconds() -> float:
 
 @dataclass
 class Sample:
-    """What some iterations took."""
+    """Times of some iterations in seconds, and counts of the live view meanwhile."""
 
     iteration_s: float = 0.0
     wall_s: float = 0.0

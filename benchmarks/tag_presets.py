@@ -70,9 +70,9 @@ def main(options: Options) -> None:
         for taggers in DEVICES:
             for runners in DEVICES:
                 policies = {"tagger": f"{name}/{taggers}", "runner": f"{name}/{runners}"}
-                found = evaluate(None, options.episodes, policies, device=options.device, seed=options.seed)
-                returns = {role: mean_interval(values) for role, values in found.episode_returns.items()}
-                caught = found.mean_exits["runner"]
+                match = evaluate(None, options.episodes, policies, device=options.device, seed=options.seed)
+                returns = {role: mean_interval(values) for role, values in match.episode_returns.items()}
+                caught = match.mean_exits["runner"]
                 matches.append({"taggers": taggers, "runners": runners, "returns": returns, "caught": caught})
                 print(f"taggers of {taggers}, runners of {runners}: {returns}, {caught:.1f} caught", flush=True)
     facts = {"machine": machine(options.device), "seed": options.seed, "episodes": options.episodes}

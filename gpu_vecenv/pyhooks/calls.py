@@ -41,7 +41,7 @@ class Calls(Expressions):
     def _call(self, node: ast.Call, scope: Scope) -> Value:
         writing, self.writing = self.writing, False
         if isinstance(node.func, ast.Name):
-            return self._plain_call(node, scope, writing)
+            return self._plain_call(node, node.func.id, scope, writing)
         if not isinstance(node.func, ast.Attribute):
             self.fail(node, f"{self.quoted(node)}: functions are called by name")
         root = ast.unparse(node.func).split(".")[0]
@@ -58,8 +58,8 @@ class Calls(Expressions):
         what = NOUNS.get(base.type, base.type)
         self.fail(node, f"{self.quoted(node)}: {what} has no function {method!r}")
 
-    def _plain_call(self, node: ast.Call, scope: Scope, writing: bool) -> Value:
-        word, name = node.func.id, self.callee(node)  # type: ignore[attr-defined]
+    def _plain_call(self, node: ast.Call, word: str, scope: Scope, writing: bool) -> Value:
+        name = self.callee(node)
         if word in scope.names:
             self.fail(node, f"{word!r} is a local, no function")
         if word in self.file.functions:

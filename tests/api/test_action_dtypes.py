@@ -72,14 +72,14 @@ def test_every_dtype_gives_the_same_trajectory(case, array, device):
 def test_actions_may_begin_inside_a_word(case, dtype, offsets, device):
     """A kernel on a GPU reads the words around small indices."""
     env, moved = make(case, device=device, array="torch"), make(case, device=device, array="torch")
-    given = torch.as_tensor(as_dtype(cases.random_actions(env, 2 * len(offsets)), dtype), device=device)
+    actions = torch.as_tensor(as_dtype(cases.random_actions(env, 2 * len(offsets)), dtype), device=device)
     for number, offset in enumerate(offsets):
-        room = torch.full((given[0].numel() + offset + 3,), -1 if dtype != "uint8" else 255, dtype=given.dtype, device=device)
+        room = torch.full((actions[0].numel() + offset + 3,), -1 if dtype != "uint8" else 255, dtype=actions.dtype, device=device)
         for t, call in ((2 * number, lambda e, a: e.step(a)), (2 * number + 1, lambda e, a: e.rollout(a[None]))):
-            inside = room[offset:][: given[t].numel()].view(given[t].shape)
-            inside.copy_(given[t])
+            inside = room[offset:][: actions[t].numel()].view(actions[t].shape)
+            inside.copy_(actions[t])
             assert inside.data_ptr() % 4
-            assert_trees_equal(cases.results(call(moved, inside)), cases.results(call(env, given[t])))
+            assert_trees_equal(cases.results(call(moved, inside)), cases.results(call(env, actions[t])))
 
 
 @pytest.mark.parametrize("device", DEVICES)

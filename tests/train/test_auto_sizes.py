@@ -155,12 +155,12 @@ def test_the_table_names_each_trial(auto, rates, capsys):
 
 def test_a_short_run_is_that_of_the_preset_and_says_so(auto, rates, capsys):
     short = dataclasses.replace(auto, auto_sizes=None)
-    found = find_sizes(short)
+    search = find_sizes(short)
     printed = capsys.readouterr().out
     assert "1 size tried in" in printed
     assert "; the run is short: sizes of the preset, with 200 updates from 16,000 steps on" in printed
-    assert [row["sizes"] for row in found.table["rows"]] == [found.table["chosen"]]
-    assert resolve(found.config) == resolve(dataclasses.replace(short, num_envs=None))
+    assert [row["sizes"] for row in search.table["rows"]] == [search.table["chosen"]]
+    assert resolve(search.config) == resolve(dataclasses.replace(short, num_envs=None))
 
 
 def test_the_table_is_the_same_without_rich(auto, rates, capsys, monkeypatch):

@@ -132,9 +132,9 @@ def test_all_sizes_keep_updates_optimiser_steps_memory_and_bounds(reference, tot
 def test_worlds_that_the_caller_bounds_take_the_place_of_the_rule_for_short_runs(total_steps):
     """Such a run keeps the reference's length of a rollout, and the same share of its optimiser steps."""
     needed = 1_000 * total_steps / TAG.total_steps
-    found = all_sizes(grid_of(TAG, total_steps, num_envs=(1, 64), min_updates=40))
-    assert len(found) >= 2 and {sizes.num_steps for sizes in found} == {50}
-    for sizes in found:
+    allowed = all_sizes(grid_of(TAG, total_steps, num_envs=(1, 64), min_updates=40))
+    assert len(allowed) >= 2 and {sizes.num_steps for sizes in allowed} == {50}
+    for sizes in allowed:
         updates = math.ceil(total_steps / sizes.batch)
         assert updates >= 40 and sizes.num_minibatches * updates >= needed
 

@@ -3,7 +3,7 @@
     python tools/compare/live_rollouts.py record FOLDER --device cuda:0   # trains, and stores what a live page would get
     python tools/compare/live_rollouts.py replay FOLDER                   # makes the rollouts again and compares the last states
 
-Of the extra "web", ``record`` needs Starlette and uvicorn alone, and ``replay`` the ziglang wheel and Node: it compiles the
+``record`` needs Starlette and uvicorn of the extra "web", and ``replay`` its ziglang wheel and Node: it compiles the
 kernels from this checkout, which must be the one that recorded. It only reads the folder. A file has the excerpts of one run, as
 the server of the page sent them, each with its length in front. The exit status of ``replay`` is 1 if a bit differs.
 """

@@ -255,7 +255,7 @@ GV_FN void gv_pack_first_of(const GvArgs& a, const GvLanes& team, gv_i32 column)
 }
 
 // Sums of a part of the columns, from `first` on, of the tile whose first row is `row` of `rows` rows, with features in `obs`.
-// Those of the first `wanted` rows go to `packed`.
+// The normal features of the first `wanted` rows go to `packed`.
 template <gv_i32 PART>
 GV_FN void gv_first_sums(GvFirstSums& sums, const GvArgs& a, const GvLanes& team, const GvGroup& group, const GvSlab& obs,
                          const GvNorm& norm, gv_i32 rows_per_step, gv_i32 row, gv_i32 rows, gv_i32 first, GvHalf* packed,

@@ -45,7 +45,7 @@ GV_FN void gv_row_loss(GvCritic& critic, const GvArgs&, float* outputs, GvTile<S
 }
 
 #if GV_HELD
-// What the derivatives by the logits of an entry need, see gv_held_loss().
+// Numbers of an entry that its derivatives by logits are computed from, see gv_held_loss().
 struct GvHeldEntry {
     float largest, inverse, log_sum, entropy;
 };

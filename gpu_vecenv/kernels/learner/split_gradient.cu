@@ -5,8 +5,8 @@
 //   gv_deltas       the layers above it, the loss, and derivatives down to the first layer
 //   gv_weight_sums  sums over rows of derivatives times units, which are the gradient
 //
-// Where the memory of a team of gv_deltas has room for it (GV_TEAM_SUMS), it sums the gradient of the layers above the first one
-// itself, as in gradient.cu, and there is no gv_weight_sums.
+// A team of gv_deltas sums the gradient of the layers above the first one itself, as in gradient.cu, if its memory has room for that
+// (GV_TEAM_SUMS). There is no gv_weight_sums then.
 //
 // The first layer of a wide network (wide.h) does not fit in the memory of a team. Other kernels compute it, for both networks at a
 // time: gv_wide_units and gv_wide_sums, from features that gv_pack_rows has packed before the epochs and from weights that
@@ -196,8 +196,8 @@ GV_FN void gv_start_units(const GvArgs& a, const GvGroup& group, gv_i32 network,
     }
 }
 
-// What a team adds up over its tiles with GV_TEAM_SUMS, and nothing without. Units of the first layer of the present tile are in the
-// second of their arrays if `second`.
+// Sums of the gradient that a team adds up over its tiles; empty without GV_TEAM_SUMS. Units of the first layer have two arrays: those
+// of the present tile are in the second one if `second`.
 template <class Head>
 struct GvTeamGradient {
     GvTeamSums<Head, GV_TEAM_SUMS ? GV_LAST : 1> sums;

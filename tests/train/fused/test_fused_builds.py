@@ -107,8 +107,8 @@ def test_lanes_compute_the_gradient_of_the_host(name, tmp_path, monkeypatch):
 def test_lanes_sum_the_gradient_above_a_wide_layer_as_the_host(tmp_path, monkeypatch):
     sizes = {"rows": 64, "split": True, "wide": True, "stages": 3}
     assert Sizes(150, (24, 40), "tanh", 26, (21, 5), held=True, **sizes).team_sums
-    given = {"action": spaces.MultiDiscrete([21, 5]), "features": 150, "hidden": (24, 40), "rows": 150}
-    compare_lanes(given, tmp_path, monkeypatch, **sizes)
+    policy = {"action": spaces.MultiDiscrete([21, 5]), "features": 150, "hidden": (24, 40), "rows": 150}
+    compare_lanes(policy, tmp_path, monkeypatch, **sizes)
 
 
 @pytest.mark.slow

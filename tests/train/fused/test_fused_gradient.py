@@ -95,12 +95,12 @@ def test_a_minibatch_of_a_split_network_may_be_computed_in_parts(name, rows, mon
 
 @pytest.mark.parametrize("counts", [(1, 3), (3, 1)])
 def test_sums_of_a_wide_layer_have_slices_of_their_own(counts, monkeypatch):
-    """Of the upper layers, and of the first one; on a GPU each has as many as fill it."""
+    """Counts are those of the upper layers and of the first one. On a GPU each kernel has as many slices as fill it."""
     one = case(**CASES["wide"], rows=300)
     (whole, _), slices = kernel_gradient(one), iter(counts)
     monkeypatch.setattr(split.SplitKernels, "slices", lambda kernels, tiles: next(slices))
-    found, _ = kernel_gradient(one)
-    errors = {name: relative_error([found[name]], [values]) for name, values in whole.items()}
+    sliced, _ = kernel_gradient(one)
+    errors = {name: relative_error([sliced[name]], [values]) for name, values in whole.items()}
     assert max(errors.values()) < 1e-5, errors
 
 

@@ -113,12 +113,12 @@ def test_a_minibatch_of_worlds_may_be_computed_in_parts(monkeypatch):
 
 @pytest.mark.parametrize("counts", [(1, 3, 2), (1, 2, 3), (3, 1, 2)])
 def test_sums_of_the_first_layer_have_slices_of_their_own(counts, monkeypatch):
-    """Of the upper layers, the part of an agent and the shared part; on a GPU each has as many as fill it."""
+    """Counts are those of the upper layers, of an agent's part and of the shared part. On a GPU they fill it, so they differ."""
     one = twins(**CASES["wide, masked"], num_worlds=60).worlds
     whole, slices = gradient(one), iter(counts)
     monkeypatch.setattr(split.SplitKernels, "slices", lambda kernels, tiles: next(slices))
-    found = gradient(one)
-    errors = {name: relative_error([found[name]], [values]) for name, values in whole.items()}
+    sliced = gradient(one)
+    errors = {name: relative_error([sliced[name]], [values]) for name, values in whole.items()}
     assert max(errors.values()) < 1e-5, errors
 
 
