@@ -24,7 +24,7 @@ GV_FN gv_i64 gv_least(gv_i64 x, gv_i64 y) { return x < y ? x : y; }
 
 // Rows of a strand, of one feature. A load of a GPU takes long, so GV_FLIGHT rows are read before a loaded number is used: steps of
 // rows follow each other without branches, and a fence keeps the compiler from loading a number where it is used.
-#define GV_FLIGHT 16
+#define GV_FLIGHT 32
 struct GvStrand {
     float x[GV_DEPTH];
     gv_u32 counts;  // a bit for each row
