@@ -17,7 +17,14 @@ GV_FN GvChoice gv_draw_head(const float* logits, gv_i32 n, gv_u32 word, bool lik
     gv_i32 allowed = 0;  // the first one
     while (GV_MASKED && allowed < n && logits[allowed] == GV_FORBIDDEN) ++allowed;
     if (allowed == n) return {0, {0.0f, 0.0f}};
-    GvChoice choice = gv_draw_choice<false>(logits, nullptr, nullptr, n, word, likeliest);
+    GvChoice choice;
+    if constexpr (GV_EQUAL_CHOICES > 0 && GvLogits::FEW) {  // registers hold them, so weights are computed once
+        float staged[GV_EQUAL_CHOICES > 0 ? GV_EQUAL_CHOICES : 1];
+        GV_UNROLL for (gv_i32 i = 0; i < GV_EQUAL_CHOICES; ++i) staged[i] = logits[i];
+        choice = gv_draw_choice<true>(logits, staged, nullptr, GV_EQUAL_CHOICES, word, likeliest);
+    } else {
+        choice = gv_draw_choice<false>(logits, nullptr, nullptr, n, word, likeliest);
+    }
     choice.index = choice.index < allowed ? allowed : choice.index;  // of NaN
     return choice;
 }
