@@ -29,14 +29,26 @@ GV_FN bool gv_is_weight(gv_i32 column) {
     return of_critic < 0 ? column < GV_ACTOR_WEIGHTS : of_critic < GV_CRITIC_WEIGHTS;
 }
 
+#if GV_WIDE  // wide.h comes before this file
+// Rows of the partial sums that have a column of a wide first layer: slices of the shared part, or of the part of an agent.
+GV_FN gv_i32 gv_first_layer_rows(const GvArgs& a, gv_i32 of_network) {
+    const gv_i32 at = of_network - gv_weight_column(1);
+    const bool shared = at < gv_units(1) * GV_FEATURES && at % GV_FEATURES < gv_part_features(GV_SHARED_PART);
+    return shared ? a.world_slices : a.wide_slices;
+}
+#endif
+
 // Rows of the partial sums that have a column: one for each slice whose sums a kernel of a split network writes, or one for each team.
 GV_FN gv_i32 gv_partial_rows(const GvArgs& a, gv_i32 column) {
     const gv_i32 of_critic = column - GV_ACTOR_COLUMNS;
     const bool actor = of_critic < 0;
     const gv_i32 of_network = actor ? column : of_critic, teams = actor ? a.actor_blocks : a.critic_blocks;
     if (column < GV_GRU_COLUMNS) return a.slices;
-    if (GV_WIDE && of_network < gv_weight_column(2)) return a.first_slices;
-    return GV_SPLIT && !GV_TEAM_SUMS && of_network < gv_weight_columns(actor ? 0 : 1) ? a.slices : teams;
+#if GV_WIDE
+    if (of_network < gv_weight_column(2)) return gv_first_layer_rows(a, of_network);
+#endif
+    const gv_i32 weights = actor ? gv_weight_columns(0) : gv_weight_columns(1);  // constants: a table read by number is in memory
+    return GV_SPLIT && !GV_TEAM_SUMS && of_network < weights ? a.slices : teams;
 }
 
 // Part of the gradient that a column belongs to: all, or the actor and the critic.

@@ -67,6 +67,7 @@ _UPDATE: tuple[Any, ...] = (
     *_SHARED,
     Array("packed_worlds", "half", "*worlds, *columns", "normal features of the shared part", written=True),
     Array("world_deltas", "half", "*worlds, *columns", "means of a world's derivatives, in stripes", written=True),
+    Array("world_samples", "int32", "*worlds", "samples of the minibatch's worlds, -1 without one", written=True),
     Array("packed", "half", "*chunks, *numbers", "last layer of an actor with many heads, see many_heads.h", written=True),
     Array("allowed", "int32", "*samples, *words", "bits of masks of an actor with many heads", written=True),
     Array("kinds", "int32", "*samples", "first chunk with an allowed choice", written=True),
@@ -90,7 +91,6 @@ _UPDATE: tuple[Any, ...] = (
     Number("all_rows", "int32", "this and the next three: of a wide network; rows of the rollout"),
     Number("wide_slices", "int32", "slices of the sums of the first layer, but for the shared part"),
     Number("world_slices", "int32", "slices of the sums of the shared part"),
-    Number("first_slices", "int32", "the larger of the two; rows of partial sums that have no slice of either stay 0"),
     Number("num_samples", "int32", "of the rollout, whose masks gv_pack_masks reads"),
 )  # fmt: skip
 

@@ -169,7 +169,7 @@ class UpdateKernels:
             return
         self._processes.sum(self.sums)
         # The sums of all have the form of one block of each network. The kernel copies them to their place, and squares them.
-        rows = ("actor_blocks", "critic_blocks", "slices", "first_slices")
+        rows = ("actor_blocks", "critic_blocks", "slices", "wide_slices", "world_slices")
         of_blocks = {name: getattr(self.args, name) for name in ("partial", *rows)}
         for name in of_blocks:
             setattr(self.args, name, self.sums.data_ptr() if name == "partial" else 1)

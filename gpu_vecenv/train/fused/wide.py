@@ -50,19 +50,19 @@ class WideKernels(SplitKernels):
         self.packed_rows = empty_halves(all_rows, own_columns, device=self.device)
         of_shared, of_agents = (self.columns.parts * parts for parts in sizes.feature_parts)
         self._tiles_of_agents, self._tiles_of_worlds = of_agents, of_shared
-        slices = self.slices(of_agents)
         self.call.set(
-            all_rows=all_rows, packed_rows=self.packed_rows, agents=agents, wide_slices=slices, first_slices=slices,
+            all_rows=all_rows, packed_rows=self.packed_rows, agents=agents, wide_slices=self.slices(of_agents),
             first_weights=empty_halves(self.columns.columns, shared + own_columns, device=self.device),
             first_biases=torch.empty(self.columns.columns, dtype=torch.float32, device=self.device),
         )  # fmt: skip
         if sizes.shared:
-            worlds, of_worlds = up_to(self.room // agents, sizes.rows), self.slices(of_shared)
+            worlds = up_to(self.room // agents, sizes.rows)
             self.call.set(
                 packed_worlds=empty_halves(all_rows // agents, shared, device=self.device),
                 world_sums=torch.empty(worlds, self.columns.columns, dtype=torch.float32, device=self.device),
                 world_deltas=empty_halves(worlds, self.columns.columns, device=self.device),
-                world_slices=of_worlds, first_slices=max(slices, of_worlds),
+                world_samples=torch.empty(worlds, dtype=torch.int32, device=self.device),
+                world_slices=self.slices(of_shared),
             )  # fmt: skip
 
     def most_room(self) -> int:
