@@ -261,11 +261,11 @@ GV_FN void gv_first_sums(GvFirstSums& sums, const GvArgs& a, const GvLanes& team
                          const GvNorm& norm, gv_i32 rows_per_step, gv_i32 row, gv_i32 rows, gv_i32 first, GvHalf* packed,
                          gv_i32 wanted) {
     const gv_i32 own = row + group.number * GV_OWN;
-    GvObservedRows<PART> source = {obs, norm, packed, wanted - own, {}, {}};
-    if (wanted > own) source.packed += (gv_i64)own * gv_part_columns(PART);
     GvOwnSamples samples;
     gv_each_value(samples, group, [&](gv_i32 i, gv_i32& sample) { sample = own + i < rows ? own + i : -1; });
-    source.rows = gv_rows_of(samples, group, obs, rows_per_step);
+    const GvOwnSamples places = gv_rows_of(samples, group, obs, rows_per_step);
+    GvHalf* to = wanted > own ? packed + (gv_i64)own * gv_part_columns(PART) : packed;
+    GvObservedRows<PART> source = gv_observed_rows<PART>(group, obs, norm, places, to, wanted - own);
     gv_begin_sums<PART>(sums, group, a.first_biases, a.world_sums, row + gv_first_row(group), rows, a.agents,
                         first + gv_first_column(group));
     gv_add_features<PART>(sums, team, group, source, a.first_weights, first);

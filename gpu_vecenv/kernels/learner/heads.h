@@ -45,41 +45,34 @@ GV_FN void gv_row_loss(GvCritic& critic, const GvArgs&, float* outputs, GvTile<S
 }
 
 #if GV_HELD
-// Numbers of an entry that its derivatives by logits are computed from, see gv_held_loss().
-struct GvHeldEntry {
-    float largest, inverse, log_sum, entropy;
-};
-
 // Terms of an entry whose choices are the columns `first` to `first` + n - 1, with their exponentials in `weights`. Adds the
 // log-probability of the choice `taken` to `log_prob`.
 template <gv_i32 VALUES>
-GV_FN GvHeldEntry gv_held_entry(const GvGroup& group, const float (&values)[VALUES], float (&weights)[VALUES], gv_i32 first,
+GV_FN GvEntryTerms gv_held_entry(const GvGroup& group, const float (&values)[VALUES], float (&weights)[VALUES], gv_i32 first,
                                 gv_i32 n, gv_i32 taken, float& log_prob) {
     const auto inside = [&](gv_i32 i) {
         const gv_i32 column = gv_row_column(group, i);
         return column >= first && column < first + n;
     };
-    float largest = GV_FORBIDDEN, sum = 0.0f, moment = 0.0f, logit = 0.0f;
+    float largest = GV_FORBIDDEN, sum = 0.0f, moment = 0.0f, x_of_taken = 0.0f;
     GV_UNROLL for (gv_i32 i = 0; i < VALUES; ++i) {
-        if (inside(i)) largest = gv_max(largest, values[i]);
+        if (inside(i)) largest = gv_larger(largest, values[i]);
     }
-    largest = gv_row_max(group, largest);
+    const float shift = GV_LOG2_E * gv_row_max(group, largest);
     GV_UNROLL for (gv_i32 i = 0; i < VALUES; ++i) {
         if (!inside(i)) continue;
-        const float x = values[i] - largest, weight = gv_fast_exp(x);
+        const float x = gv_exponent(values[i], shift), weight = gv_exp2_guess(x);
         weights[i] = weight;
         sum += weight;
-        moment += weight * x;
-        if (gv_row_column(group, i) == first + taken) logit = values[i];
+        moment = gv_fma(weight, x, moment);
+        if (gv_row_column(group, i) == first + taken) x_of_taken = x;
     }
-    sum = gv_row_sum(group, sum);
-    const float log_sum = gv_fast_log(sum), inverse = gv_reciprocal_guess(sum);
-    log_prob += (gv_row_sum(group, logit) - largest) - log_sum;
-    return {largest, inverse, log_sum, log_sum - gv_row_sum(group, moment) * inverse};
+    const GvEntryTerms of = gv_entry_terms(shift, gv_row_sum(group, sum), gv_row_sum(group, moment));
+    log_prob += gv_log_prob_of_x(of, gv_row_sum(group, x_of_taken));
+    return of;
 }
 
-// gv_group_loss() for choices without masks, whose logits lanes hold; derivatives replace `outputs`. With x_i = logit_i - largest
-// those of an entry are p_i (bonus x_i + rest) - [i = a] force, as in gv_head_slopes().
+// gv_group_loss() for choices without masks, whose logits lanes hold; derivatives replace `outputs`.
 template <gv_i32 N>
 GV_FN void gv_held_loss(GvActor& head, const GvArgs& a, const GvGroup& group, const GvPrefetched& prefetched,
                         const GvOwnSamples& samples, GvSums<GV_OWN, N>& outputs) {
@@ -93,7 +86,7 @@ GV_FN void gv_held_loss(GvActor& head, const GvArgs& a, const GvGroup& group, co
         if constexpr (GV_ENTRIES > GV_REGISTER_ENTRIES) {
             taken = (const gv_i32*)gv_sample(a.action, sample < 0 ? 0 : sample, a.samples_per_step);
         }
-        GvHeldEntry entries[GV_ENTRIES];
+        GvEntryTerms entries[GV_ENTRIES];
         float weights[VALUES] = {}, log_prob = 0.0f, entropy = 0.0f;
         gv_i32 action[GV_ENTRIES], first = 0;
         GV_UNROLL for (gv_i32 entry = 0; entry < GV_ENTRIES; ++entry) {
@@ -103,26 +96,24 @@ GV_FN void gv_held_loss(GvActor& head, const GvArgs& a, const GvGroup& group, co
             first += gv_choices(entry);
         }
         GvActorTerms terms = head.terms;
-        const float scaled = settings.scale * gv_surrogate(row, log_prob, settings, terms), force = scaled + (scaled - scaled);
+        const float scaled = settings.scale * gv_surrogate(row, log_prob, settings, terms);
         terms.entropy += entropy;
         const bool counts = sample >= 0;
         if (counts && gv_leads_row(group)) head.terms = terms;
-        const float bonus = settings.scale * settings.entropy_coef;
+        const float force = counts ? scaled + (scaled - scaled) : 0.0f, bonus = counts ? settings.scale * settings.entropy_coef : 0.0f;
         float slopes[VALUES] = {};
         first = 0;
         GV_UNROLL for (gv_i32 entry = 0; entry < GV_ENTRIES; ++entry) {
-            const GvHeldEntry& of = entries[entry];
-            const float rest = gv_fma(bonus, of.entropy - of.log_sum, force);
+            const GvEntrySlopes of = gv_entry_slopes(entries[entry], force, bonus);
             GV_UNROLL for (gv_i32 i = 0; i < VALUES; ++i) {
                 const gv_i32 column = gv_row_column(group, i);
                 if (column < first || column >= first + gv_choices(entry)) continue;
-                const float p = weights[i] * of.inverse;
                 const float of_taken = column == first + action[entry] ? force : 0.0f;
-                slopes[i] = p * gv_fma(bonus, values[i] - of.largest, rest) - of_taken;
+                slopes[i] = gv_slope_of(of, weights[i], gv_exponent(values[i], entries[entry].shift)) - of_taken;
             }
             first += gv_choices(entry);
         }
-        GV_UNROLL for (gv_i32 i = 0; i < VALUES; ++i) values[i] = counts ? slopes[i] : 0.0f;
+        GV_UNROLL for (gv_i32 i = 0; i < VALUES; ++i) values[i] = slopes[i];
     });
 }
 #endif

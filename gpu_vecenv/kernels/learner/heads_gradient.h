@@ -19,26 +19,23 @@ GV_FN GvLossRow gv_loss_row(const GvArgs& a, gv_i32 sample) {
     return {{gv_place_in(a.action, sample, a.samples_per_step), (gv_i64)sample * GV_MASK_WORDS, {}}, 1, 0.0f};
 }
 
-// Calls use(i, derivative of the loss by logit i) for the choices of an entry. Returns the entropy H.
-//
-// With x_i = logit_i - largest, log p_i = x_i - log_sum. As d log p(a) / d logit_i = [i = a] - p_i and
-// dH / d logit_i = -p_i (log p_i + H), the derivative is p_i (bonus x_i + rest) - [i = a] force.
+// Calls use(i, derivative of the loss by logit i, times `scale`) for the choices of an entry. Returns the entropy.
 template <class Use>
-GV_FN float gv_head_slopes(const GvLogits& logits, gv_i32 taken, float push, const GvSettings& settings, Use use) {
+GV_FN float gv_head_slopes(const GvLogits& logits, gv_i32 taken, float push, float scale, float entropy_coef, Use use) {
     constexpr bool FEW = GvLogits::FEW;
-    float weights[FEW ? GV_MOST_CHOICES : 1];  // exponentials
+    float weights[FEW ? GV_MOST_CHOICES : 1];
     const GvHeadTerms terms = gv_head_terms(logits, [&](gv_i32 i, float weight) { weights[FEW ? i : 0] = weight; });
-    const float scaled = settings.scale * push, bonus = settings.scale * settings.entropy_coef;
-    const float force = terms.none ? 0.0f : scaled + (scaled - scaled);  // NaN for what is not finite
-    const float inverse = terms.none ? 0.0f : terms.inverse, rest = gv_fma(bonus, terms.entropy - terms.log_sum, force);
+    const float scaled = scale * push, force = terms.none ? 0.0f : scaled + (scaled - scaled);  // NaN for what is not finite
+    const GvEntrySlopes slopes = gv_entry_slopes(terms.of, force, scale * entropy_coef);
     const auto slope = [&](gv_i32 i, float logit) {
-        const float x = logit - terms.largest, p = (FEW ? weights[FEW ? i : 0] : gv_fast_exp(x)) * inverse;
-        return (p == 0.0f ? 0.0f : p * gv_fma(bonus, x, rest)) - (i == taken ? force : 0.0f);  // x may be infinite where p is 0
+        const float x = gv_exponent(logit, terms.of.shift), weight = FEW ? weights[FEW ? i : 0] : gv_exp2_guess(x);
+        const bool some = !GV_SOME_FORBIDDEN || weight != 0.0f;  // x may be infinite where the weight is 0
+        return (some ? gv_slope_of(slopes, weight, x) : 0.0f) - (i == taken ? force : 0.0f);
     };
     gv_each_logit(logits, [&](gv_i32 i, float logit) {
         if (i < logits.n) use(i, slope(i, logit));
     });
-    return terms.none ? 0.0f : terms.entropy;
+    return terms.none ? 0.0f : terms.of.entropy;
 }
 
 // The same for logits in memory; derivatives are stored from `column` on.
@@ -46,12 +43,12 @@ GV_FN float gv_store_head_slopes(const float* at, gv_i32 n, gv_i32 taken, float 
                                  GvTile<GV_DELTA_STRIDE> deltas, gv_i32 row, gv_i32 column) {
     if constexpr (GvLogits::FEW && GV_EVEN_CHOICES) {
         float before = 0.0f;
-        return gv_head_slopes(gv_logits(at, n), taken, push, settings, [&](gv_i32 i, float slope) {
+        return gv_head_slopes(gv_logits(at, n), taken, push, settings.scale, settings.entropy_coef, [&](gv_i32 i, float slope) {
             if (i % 2 != 0) gv_set_pair(deltas, row, column + i - 1, before, slope);
             before = slope;
         });
     }
-    return gv_head_slopes(gv_logits(at, n), taken, push, settings, [&](gv_i32 i, float slope) {
+    return gv_head_slopes(gv_logits(at, n), taken, push, settings.scale, settings.entropy_coef, [&](gv_i32 i, float slope) {
         gv_set(deltas, row, column + i, gv_within_half(slope));
     });
 }
@@ -128,39 +125,43 @@ GV_FN float gv_slopes_of_chunk(const GvGroup& group, const GvChunk& chunk, const
 
 typedef GvSums<GV_OWN, GV_HEAD_COLUMNS> GvHeldOutputs;
 
-// gv_outputs_of_chunk() for outputs that lanes hold. Copies of the choices taken are for all lanes of the group.
+// Choices taken in the entries of a chunk that a lane has, by the number of the run; 0 for rows that do not count.
+struct GvHeldTaken {
+    gv_i32 v[gv_runs(GV_RUN, GV_OWN, GV_HEAD_COLUMNS)];
+};
+
+// Outputs of a chunk for the group's rows, which lanes hold. The choices taken are loaded before the products.
 template <bool EXACT>
-GV_FN void gv_held_outputs(GvHeldOutputs& outputs, const GvGroup& group, const GvChunk& chunk, const GvTopUnits& top,
-                           const GvLossTile& tile) {
-    GV_GROUP_FOR(i, GV_OWN * GV_TAKEN_ENTRIES) {
-        const gv_i32 row = i / GV_TAKEN_ENTRIES, in_chunk = i % GV_TAKEN_ENTRIES;
-        const bool counts = tile.rows[row].counts != 0 && in_chunk < chunk.entries;
-        const gv_i32* from = tile.actions + (counts ? tile.rows[row].at.action + chunk.entry + in_chunk : 0);
-        gv_start_copy<1>((float*)tile.taken + row + GV_OWN * in_chunk, (const float*)from, counts);
-    }
-    gv_end_copies();
+GV_FN void gv_held_outputs(GvHeldOutputs& outputs, GvHeldTaken& taken, const GvGroup& group, const GvChunk& chunk,
+                           const GvTopUnits& top, const GvLossTile& tile) {
+    gv_each_run_of<GV_RUN, GV_OWN, GV_HEAD_COLUMNS>(group, [&](const GvRun& run) {
+        const GvLossRow& row = tile.rows[run.row];
+        const bool counts = row.counts != 0 && run.run < chunk.entries;
+        taken.v[run.number] = counts ? tile.actions[row.at.action + chunk.entry + run.run] : 0;
+    });
     gv_fill(outputs, group, chunk.biases);
     if constexpr (EXACT) gv_add_exact_product(outputs, group, top.high, top.low, chunk.high, chunk.low);
     else gv_add_product_of<GV_TOP_WIDTH, true>(outputs, group, top.high, chunk.high);
-    gv_wait_copies<0>();
-    gv_group_barrier(group);
 }
 
-// gv_log_probs_of_rows(). Sums of a row wait in memory, one for each lane that has entries of it.
+// gv_log_probs_of_rows(). A lane adds up the terms of its runs of a row.
 GV_FN void gv_held_log_probs(GvRowSums& log_prob, const GvLanes& team, const GvGroup& group, GvHeads& heads,
                              const GvTopUnits& top, const GvLossTile& tile) {
-    GV_GROUP_FOR(i, GV_OWN * GV_OUTPUT_STRIDE) tile.outputs[i] = 0.0f;
+    float sums[gv_run_sums(GV_OWN)] = {};
     gv_each_chunk<true, false>(team, heads, [&](const GvChunk& chunk) {
         GvHeldOutputs outputs;
-        gv_held_outputs<true>(outputs, group, chunk, top, tile);
-        gv_each_run<GV_RUN>(outputs, group, [&](gv_i32 row, gv_i32 run, float (&values)[GV_RUN]) {
-            const GvHeadTerms terms = gv_head_terms(gv_held_logits(values), [](gv_i32, float) {});
-            const gv_i32 taken = tile.taken[row + GV_OWN * run];
-            float logit = values[0];
-            GV_UNROLL for (gv_i32 i = 1; i < GV_MOST_CHOICES; ++i) logit = i == taken ? values[i] : logit;
-            const float term = (logit - terms.largest) - terms.log_sum;
-            tile.outputs[row * GV_OUTPUT_STRIDE + run % 4] += run < chunk.entries ? term : 0.0f;
+        GvHeldTaken taken;
+        gv_held_outputs<true>(outputs, taken, group, chunk, top, tile);
+        gv_each_run<GV_RUN>(outputs, group, [&](const GvRun& run, float (&values)[GV_RUN]) {
+            const GvLogits logits = gv_held_logits(values);
+            const GvEntryTerms terms = gv_head_terms(logits, [](gv_i32, float) {}).of;
+            float logit = 0.0f;
+            gv_each_logit(logits, [&](gv_i32 i, float of_choice) { logit = i == taken.v[run.number] ? of_choice : logit; });
+            sums[run.sum] += run.run < chunk.entries ? gv_log_prob_of_x(terms, gv_exponent(logit, terms.shift)) : 0.0f;
         });
+    });
+    gv_each_run_of<GV_RUN, GV_OWN, 4 * GV_RUN>(group, [&](const GvRun& run) {
+        tile.outputs[run.row * GV_OUTPUT_STRIDE + run.run] = sums[run.sum];
     });
     gv_group_barrier(group);
     gv_each_value(log_prob, group, [&](gv_i32 row, float& sum) {
@@ -174,13 +175,15 @@ GV_FN float gv_held_slopes(GvRows<GV_OWN, GV_HEAD_COLUMNS>& deltas, const GvGrou
                            const GvTopUnits& top, const GvLossTile& tile, const GvSettings& settings) {
     float entropy = 0.0f;
     GvHeldOutputs outputs;
-    gv_held_outputs<false>(outputs, group, chunk, top, tile);
-    gv_each_run<GV_RUN>(outputs, group, [&](gv_i32 row, gv_i32 run, float (&values)[GV_RUN]) {
-        const bool counts = run < chunk.entries && tile.rows[row].counts != 0;
+    GvHeldTaken taken;
+    gv_held_outputs<false>(outputs, taken, group, chunk, top, tile);
+    gv_each_run<GV_RUN>(outputs, group, [&](const GvRun& run, float (&values)[GV_RUN]) {
+        const GvLossRow& row = tile.rows[run.row];
+        const bool counts = run.run < chunk.entries && row.counts != 0;
         const GvLogits logits = gv_held_logits(values);
         GV_UNROLL for (gv_i32 i = 0; i < GV_RUN; ++i) values[i] = 0.0f;
-        const float of_entry = gv_head_slopes(logits, tile.taken[row + GV_OWN * run], tile.rows[row].push, settings,
-                                              [&](gv_i32 i, float slope) { values[i] = counts ? slope : 0.0f; });
+        const float of_entry = gv_head_slopes(logits, taken.v[run.number], row.push, counts ? settings.scale : 0.0f,
+                                              settings.entropy_coef, [&](gv_i32 i, float slope) { values[i] = slope; });
         entropy += counts ? of_entry : 0.0f;
     });
     gv_each_pair(outputs, group, [&](const GvPlace& place, float& x, float& y) { gv_put_finite(deltas, place, 0, x, y); });

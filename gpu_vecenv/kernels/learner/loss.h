@@ -34,9 +34,37 @@ GV_FN void gv_set_delta(GvTile<STRIDE> deltas, gv_i32 row, gv_i32 column, float 
     gv_set(deltas, row, column, gv_within_half(settings.scale * delta));
 }
 
+#define GV_LOG2_E 1.4426950408889634f
+#define GV_LN_2 0.693147180559945309f
+
 // Exponential and logarithm with an error of about 2e-7. Draws have their own, whose bits are the same on every device.
-GV_FN float gv_fast_exp(float x) { return gv_exp2_guess(1.4426950408889634f * x); }
-GV_FN float gv_fast_log(float x) { return 0.693147180559945309f * gv_log2_guess(x); }
+GV_FN float gv_fast_exp(float x) { return gv_exp2_guess(GV_LOG2_E * x); }
+GV_FN float gv_fast_log(float x) { return GV_LN_2 * gv_log2_guess(x); }
+
+// Weights of the choices of an entry are 2^x with x = logit log2(e) - shift, so x takes one instruction; the shift is that of the
+// largest logit. `sum` is the sum of the weights, `moment` that of weight x. The probability of choice i is inverse weight_i, and its
+// logarithm ln(2) (x_i - log_sum).
+struct GvEntryTerms {
+    float shift, inverse, log_sum, entropy;
+};
+GV_FN float gv_exponent(float logit, float shift) { return gv_fma(logit, GV_LOG2_E, -shift); }
+GV_FN GvEntryTerms gv_entry_terms(float shift, float sum, float moment) {
+    const float log_sum = gv_log2_guess(sum), inverse = gv_reciprocal_guess(sum);
+    return {shift, inverse, log_sum, GV_LN_2 * gv_fma(-moment, inverse, log_sum)};
+}
+GV_FN float gv_log_prob_of_x(const GvEntryTerms& of, float x) { return GV_LN_2 * (x - of.log_sum); }
+
+// Derivatives of the loss by the logits of an entry, times a scale. As d log p(a) / d logit_i = [i = a] - p_i and
+// dH / d logit_i = -p_i (log p_i + H), that by logit i is p_i (force + bonus (log p_i + H)) - [i = a] force.
+struct GvEntrySlopes {
+    float by_x, rest;
+};
+GV_FN GvEntrySlopes gv_entry_slopes(const GvEntryTerms& of, float force, float bonus) {
+    const float rest = gv_fma(bonus, gv_fma(-GV_LN_2, of.log_sum, of.entropy), force);
+    return {of.inverse * (GV_LN_2 * bonus), of.inverse * rest};
+}
+// The part of p_i.
+GV_FN float gv_slope_of(const GvEntrySlopes& of, float weight, float x) { return weight * gv_fma(of.by_x, x, of.rest); }
 
 // Adds the terms that follow from a row's log-probability. Returns minus the derivative of the loss by it: the ratio times the
 // advantage, or 0 where the clipped ratio counts.

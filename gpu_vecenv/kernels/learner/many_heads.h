@@ -322,29 +322,32 @@ GV_FN void gv_each_logit(const GvLogits& logits, F f) {
     }
 }
 
-// Terms of the loss by the logits of an entry: the largest one, inverse and logarithm of the sum of exponentials above it, entropy.
+// Some logits may be GV_FORBIDDEN: a mask forbids them, or they lie behind the choices of an entry. Their weights are 0.
+#define GV_SOME_FORBIDDEN (GV_MASKED || !GV_HELD_HEADS)
+
 struct GvHeadTerms {
-    float largest, inverse, log_sum, entropy;
+    GvEntryTerms of;
     bool none;  // the mask allows no choice
 };
-// Calls keep(i, exponential) for all choices.
+
+// Calls keep(i, weight) for all choices.
 template <class Keep>
 GV_FN GvHeadTerms gv_head_terms(const GvLogits& logits, Keep keep) {
     float largest = GV_FORBIDDEN, sum = 0.0f, moment = 0.0f;
-    gv_each_logit(logits, [&](gv_i32, float logit) { largest = gv_max(largest, logit); });
+    gv_each_logit(logits, [&](gv_i32, float logit) { largest = gv_larger(largest, logit); });
+    const float shift = GV_MASKED && largest == GV_FORBIDDEN ? 0.0f : GV_LOG2_E * largest;
     gv_each_logit(logits, [&](gv_i32 i, float logit) {
-        const float x = logit - largest, weight = gv_fast_exp(x);
+        const float x = gv_exponent(logit, shift), weight = gv_exp2_guess(x);
         keep(i, weight);
         sum += weight;
-        moment += weight > 0.0f ? weight * x : 0.0f;
+        moment = !GV_SOME_FORBIDDEN || weight != 0.0f ? gv_fma(weight, x, moment) : moment;  // x may be infinite where it is 0
     });
-    const float log_sum = gv_fast_log(sum), inverse = gv_reciprocal_guess(sum);
     const bool none = GV_MASKED && largest == GV_FORBIDDEN && sum == sum;  // with NaN among them, the terms are NaN
-    return {largest, inverse, log_sum, log_sum - moment * inverse, none};
+    return {gv_entry_terms(shift, sum, moment), none};
 }
 
 // Log-probability of a choice; 0 if the mask allows none.
 GV_FN float gv_head_log_prob(const float* at, gv_i32 n, gv_i32 taken) {
     const GvHeadTerms terms = gv_head_terms(gv_logits(at, n), [](gv_i32, float) {});
-    return terms.none ? 0.0f : (at[taken] - terms.largest) - terms.log_sum;
+    return terms.none ? 0.0f : gv_log_prob_of_x(terms.of, gv_exponent(at[taken], terms.of.shift));
 }

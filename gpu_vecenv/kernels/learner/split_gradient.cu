@@ -500,8 +500,9 @@ GV_FN void gv_wide_units_block(const GvArgs& a, const GvLanes& team, gv_i32 bloc
     const GvGroup group = gv_group(team);
     gv_each_part(a, block, a.rows, [&](gv_i32 tile, gv_i32 first) {
         const gv_i32 row = tile * GV_ROWS + gv_first_row(group), column = first + gv_first_column(group);
-        GvPackedRows<GV_AGENT_PART> rows = {a.packed_rows, {}};
-        gv_load_samples(rows.samples, a, group, tile);
+        GvOwnSamples samples;
+        gv_load_samples(samples, a, group, tile);
+        auto rows = gv_packed_rows<GV_AGENT_PART>(group, a.packed_rows, samples);
         GvFirstSums sums;
         gv_begin_sums<GV_AGENT_PART>(sums, group, a.first_biases, a.world_sums, row, a.rows, a.agents, column);
         gv_add_features<GV_AGENT_PART>(sums, team, group, rows, a.first_weights, first);
@@ -568,8 +569,12 @@ GV_FN void gv_world_units_block(const GvArgs& a, const GvLanes& team, gv_i32 blo
     gv_each_part(a, block, worlds, [&](gv_i32 tile, gv_i32 first) {
         const gv_i32 own = tile * GV_ROWS + group.number * GV_OWN;
         const gv_i32 row = tile * GV_ROWS + gv_first_row(group), column = first + gv_first_column(group);
-        GvPackedRows<GV_SHARED_PART> rows = {a.packed_worlds, {}};
-        gv_each_value(rows.samples, group, [&](gv_i32 i, gv_i32& sample) { sample = gv_world_of(a, own + i); });
+        GvOwnSamples samples;
+        gv_each_value(samples, group, [&](gv_i32 i, gv_i32& sample) {
+            sample = gv_world_of(a, own + i);
+            if (first == 0) a.world_samples[own + i] = sample;
+        });
+        auto rows = gv_packed_rows<GV_SHARED_PART>(group, a.packed_worlds, samples);
         GvFirstSums sums;
         gv_begin_sums<GV_SHARED_PART>(sums, group, a.first_biases, nullptr, row, worlds, 1, column);
         gv_add_features<GV_SHARED_PART>(sums, team, group, rows, a.first_weights, first);
@@ -602,8 +607,9 @@ GV_FN void gv_world_deltas_of(const GvArgs& a, const GvLanes& team, gv_i32 tile)
 }
 
 GV_FN void gv_world_sums_block(const GvArgs& a, const GvLanes& team, gv_i32 block) {
-    gv_sum_part<GV_SHARED_PART>(a, team, block, a.world_slices, a.rows / a.agents, {a.world_deltas}, a.packed_worlds,
-                                (float)a.agents, [&](gv_i32 world) { return gv_world_of(a, world); });
+    const gv_i32 worlds = a.rows / a.agents;
+    gv_sum_part<GV_SHARED_PART>(a, team, block, a.world_slices, worlds, {a.world_deltas}, a.packed_worlds, (float)a.agents,
+                                [&](gv_i32 world) { return world < worlds ? a.world_samples[world] : -1; });
 }
 #endif
 #else

@@ -29,8 +29,9 @@ GV_FN constexpr gv_i32 gv_packed_first(gv_i32 part) { return part == GV_SHARED_P
 #define GV_PACKED_COLUMNS (gv_part_columns(GV_SHARED_PART) + gv_part_columns(GV_AGENT_PART))
 
 GV_FN GvHalf gv_half_or_nan(float x) {
-    const float high = gv_float(gv_half(x));
-    return gv_half(high + (high - high));  // inf - inf is NaN
+    GvHalf half, same;
+    gv_halves_or_nan(x, x, half, same);
+    return half;
 }
 
 // ---- packing ---------------------------------------------------------------------------------------------------
@@ -54,7 +55,7 @@ GV_FN void gv_pack_column(const GvLanes& team, const GvLayer& layer, gv_i32 unit
 }
 
 GV_FN float gv_normalised(const GvNorm& norm, gv_i32 feature, float x) {
-    return gv_clamp((x - norm.offset[feature]) * norm.scale[feature] + norm.shift[feature], -norm.limit, norm.limit);
+    return gv_limited(gv_fma(x - norm.offset[feature], norm.scale[feature], norm.shift[feature]), norm.limit);
 }
 
 // Rows of a part, normalised, as numbers of 16 bits: GV_PACK_ROWS rows from `first` on.
@@ -73,9 +74,9 @@ GV_FN void gv_pack_features(const GvLanes& team, const GvSlab& obs, const GvNorm
         GV_UNROLL for (gv_i32 j = 0; j < SOME; ++j) {
             const gv_i32 at = i + j * GV_TEAM_LANES, feature = at % PAIRS * 2;
             if (at >= count) continue;
+            const auto normalised = [&](gv_i32 k) { return feature + k < FEATURES ? gv_normalised(norm, feature + k, x[j][k]) : 0.0f; };
             GvTwoHalves two;
-            two.first = feature < FEATURES ? gv_half_or_nan(gv_normalised(norm, feature, x[j][0])) : gv_half(0.0f);
-            two.second = feature + 1 < FEATURES ? gv_half_or_nan(gv_normalised(norm, feature + 1, x[j][1])) : gv_half(0.0f);
+            gv_halves_or_nan(normalised(0), normalised(1), two.first, two.second);
             ((GvTwoHalves*)packed)[(gv_i64)first * PAIRS + at] = two;
         }
     }
@@ -90,22 +91,33 @@ GV_FN void gv_start_eight(GvHalf* to, const GvHalf* from, bool valid) {
     }
 }
 
-// A source of rows starts to bring a chunk of the group's rows to a tile, and finishes it after the products of an earlier chunk.
-// This one copies packed rows, those that `samples` name; without a sample, zeros.
+// A source of rows begins, starts to bring a chunk of the group's rows to a tile, and finishes it after the products of an earlier
+// chunk. This one copies packed rows, those of `samples`; without a sample, zeros. A lane brings the same pieces of all chunks.
 template <gv_i32 PART>
 struct GvPackedRows {
+    static constexpr gv_i32 PIECES = gv_part_chunk(PART) / 8;
+    static_assert(gv_part_columns(PART) % 8 == 0, "rows have whole pieces");
     const GvHalf* packed;
-    GvOwnSamples samples;
+    GvValues<gv_i32, GV_OWN * PIECES> pieces;  // places of those of the first chunk; -1 without a sample
 };
+template <gv_i32 PART>
+GV_FN GvPackedRows<PART> gv_packed_rows(const GvGroup& group, const GvHalf* packed, const GvOwnSamples& samples) {
+    constexpr gv_i32 PIECES = GvPackedRows<PART>::PIECES;
+    GvPackedRows<PART> rows = {packed, {}};
+    gv_each_value_with(rows.pieces, group, samples, [](gv_i32 i) { return i / PIECES; }, [](gv_i32 i, gv_i32& piece, gv_i32 sample) {
+        piece = sample >= 0 ? sample * (gv_part_columns(PART) / 8) + i % PIECES : -1;
+    });
+    return rows;
+}
+template <gv_i32 PART>
+GV_FN void gv_begin_rows(GvPackedRows<PART>&, const GvGroup&) {}
 template <gv_i32 PART, gv_i32 STRIDE>
 GV_FN void gv_start_chunk(GvPackedRows<PART>& rows, const GvGroup& group, gv_i32 chunk, GvTile<STRIDE> tile) {
-    constexpr gv_i32 CHUNK = gv_part_chunk(PART), PIECES = CHUNK / 8, COLUMNS = gv_part_columns(PART);
-    GvValues<gv_u8, GV_OWN * PIECES> each;  // unused
-    gv_each_value_with(each, group, rows.samples, [](gv_i32 i) { return i / PIECES; }, [&](gv_i32 i, gv_u8&, gv_i32 sample) {
-        const gv_i32 piece = i % PIECES * 8, column = chunk * CHUNK + piece;
-        const bool valid = sample >= 0 && column < COLUMNS;
-        const GvHalf* from = rows.packed + (valid ? (gv_i64)sample * COLUMNS + column : 0);
-        gv_start_eight(tile.at + i / PIECES * STRIDE + piece, from, valid);
+    constexpr gv_i32 PIECES = GvPackedRows<PART>::PIECES;
+    gv_each_value(rows.pieces, group, [&](gv_i32 i, gv_i32& piece) {
+        const bool valid = piece >= 0 && chunk * PIECES + i % PIECES < gv_part_columns(PART) / 8;
+        const GvHalf* from = rows.packed + (gv_i64)(valid ? piece + chunk * PIECES : 0) * 8;
+        gv_start_eight(tile.at + i / PIECES * STRIDE + i % PIECES * 8, from, valid);
     });
 }
 template <gv_i32 PART, gv_i32 STRIDE>
@@ -113,7 +125,8 @@ GV_FN void gv_finish_chunk(GvPackedRows<PART>&, const GvGroup&, gv_i32, GvTile<S
 template <gv_i32 PART, gv_i32 STRIDE>
 GV_FN void gv_keep_chunk(const GvPackedRows<PART>&, const GvGroup&, gv_i32, GvTile<STRIDE>) {}
 
-// This one reads observations. They wait in registers, with the numbers that normalise them.
+// This one reads observations. Those of a chunk wait in registers, and each makes room for the one of the next chunk, which is then
+// on its way while products are computed.
 template <gv_i32 PART>
 struct GvObservedRows {
     const GvSlab& obs;
@@ -121,36 +134,74 @@ struct GvObservedRows {
     GvHalf* packed;     // gets the first `wanted` of the group's rows, packed
     gv_i32 wanted;
     GvOwnSamples rows;  // see gv_rows_of(); -1 for a row that is not there
+    const float* first;  // features of the first row, if all rows are there and follow each other; else null
     GvValues<float, GV_OWN * gv_part_chunk(PART)> x;
+    GvValues<float, gv_part_chunk(PART)> offset, scale, shift;
 };
-template <gv_i32 PART, gv_i32 STRIDE>
-GV_FN void gv_start_chunk(GvObservedRows<PART>& rows, const GvGroup& group, gv_i32 chunk, GvTile<STRIDE>) {
-    constexpr gv_i32 CHUNK = gv_part_chunk(PART), FEATURES = gv_part_features(PART);
-    gv_each_value_with(rows.x, group, rows.rows, [](gv_i32 i) { return i / CHUNK; }, [&](gv_i32 i, float& x, gv_i32 row) {
-        const gv_i32 feature = chunk * CHUNK + i % CHUNK;
-        const bool inside = row >= 0 && feature < FEATURES;
-        x = inside ? ((const float*)rows.obs.at + row * rows.obs.sample)[feature] : 0.0f;
-    });
+template <gv_i32 PART>
+GV_FN GvObservedRows<PART> gv_observed_rows(const GvGroup& group, const GvSlab& obs, const GvNorm& norm, const GvOwnSamples& rows,
+                                            GvHalf* packed, gv_i32 wanted) {
+    const gv_i32 first = gv_value_at(rows, group, 0), last = gv_value_at(rows, group, GV_OWN - 1);
+    const float* at = first >= 0 && last - first == GV_OWN - 1 ? (const float*)obs.at + first * obs.sample : nullptr;
+    return {obs, norm, packed, wanted, rows, at, {}, {}, {}, {}};
 }
-template <gv_i32 PART, gv_i32 STRIDE>
-GV_FN void gv_finish_chunk(GvObservedRows<PART>& rows, const GvGroup& group, gv_i32 chunk, GvTile<STRIDE> tile) {
+
+// Calls use(load), where load(i, chunk) is number i of a chunk; 0 behind the features and without a row.
+template <gv_i32 PART, class Use>
+GV_FN void gv_with_observed(const GvObservedRows<PART>& rows, const GvGroup& group, Use use) {
     constexpr gv_i32 CHUNK = gv_part_chunk(PART), FEATURES = gv_part_features(PART);
-    static_assert(CHUNK % 32 == 0, "a lane has the same features of all rows");
-    GvValues<float, CHUNK> offset, scale, shift;
+    if (rows.first != nullptr) {
+        const float* from = rows.first;
+        const gv_u32 apart = (gv_u32)rows.obs.sample;
+        use([=](gv_i32 i, gv_i32 chunk) {  // few instructions for an address
+            const gv_i32 feature = chunk * CHUNK + i % CHUNK;
+            return feature < FEATURES ? (from + feature)[(gv_u32)(i / CHUNK) * apart] : 0.0f;
+        });
+    } else {
+        use([&](gv_i32 i, gv_i32 chunk) {
+            const gv_i32 feature = chunk * CHUNK + i % CHUNK, row = gv_value_at(rows.rows, group, i / CHUNK);
+            return row >= 0 && feature < FEATURES ? ((const float*)rows.obs.at + row * rows.obs.sample)[feature] : 0.0f;
+        });
+    }
+}
+// Loads the numbers that normalise a chunk.
+template <gv_i32 PART>
+GV_FN void gv_load_norm(GvObservedRows<PART>& rows, const GvGroup& group, gv_i32 chunk) {
+    constexpr gv_i32 CHUNK = gv_part_chunk(PART), FEATURES = gv_part_features(PART);
     const auto load = [&](GvValues<float, CHUNK>& held, const float* from) {
         gv_each_value(held, group, [&](gv_i32 i, float& x) {
             const gv_i32 feature = chunk * CHUNK + i;
             x = feature < FEATURES ? from[feature] : 0.0f;
         });
     };
-    load(offset, rows.norm.offset);
-    load(scale, rows.norm.scale);
-    load(shift, rows.norm.shift);
-    gv_each_value(rows.x, group, [&](gv_i32 i, float& x) {
-        const gv_i32 from = i % CHUNK;
-        const float moved = (x - gv_held(offset, from)) * gv_held(scale, from) + gv_held(shift, from);
-        tile.at[i / CHUNK * STRIDE + from] = gv_half_or_nan(gv_clamp(moved, -rows.norm.limit, rows.norm.limit));
+    load(rows.offset, rows.norm.offset);
+    load(rows.scale, rows.norm.scale);
+    load(rows.shift, rows.norm.shift);
+}
+template <gv_i32 PART>
+GV_FN void gv_begin_rows(GvObservedRows<PART>& rows, const GvGroup& group) {
+    static_assert(gv_part_chunk(PART) % 32 == 0, "lanes have numbers of one row, and each lane the same features of all rows");
+    gv_with_observed(rows, group, [&](auto load) { gv_each_value(rows.x, group, [&](gv_i32 i, float& x) { x = load(i, 0); }); });
+    gv_load_norm(rows, group, 0);
+}
+template <gv_i32 PART, gv_i32 STRIDE>
+GV_FN void gv_start_chunk(GvObservedRows<PART>&, const GvGroup&, gv_i32, GvTile<STRIDE>) {}
+template <gv_i32 PART, gv_i32 STRIDE>
+GV_FN void gv_finish_chunk(GvObservedRows<PART>& rows, const GvGroup& group, gv_i32 chunk, GvTile<STRIDE> tile) {
+    constexpr gv_i32 CHUNK = gv_part_chunk(PART);
+    const auto normalised = [&](gv_i32 i, float x) {
+        const gv_i32 at = i % CHUNK;
+        return gv_limited(gv_fma(x - gv_held(rows.offset, at), gv_held(rows.scale, at), gv_held(rows.shift, at)), rows.norm.limit);
+    };
+    gv_with_observed(rows, group, [&](auto load) {
+        gv_each_two_values(rows.x, group, [&](gv_i32 i, float& x, gv_i32 j, float& y) {
+            GvHalf& first = tile.at[i / CHUNK * STRIDE + i % CHUNK];
+            gv_halves_or_nan(normalised(i, x), normalised(j, y), first, tile.at[j / CHUNK * STRIDE + j % CHUNK]);
+            x = load(i, chunk + 1);
+            y = load(j, chunk + 1);
+        });
     });
+    gv_load_norm(rows, group, chunk + 1);
 }
 
 // Writes a chunk of a tile to the packed rows that are wanted.
@@ -205,6 +256,7 @@ GV_FN void gv_add_features(GvFirstSums& sums, const GvLanes& team, const GvGroup
     const auto finish = [&](gv_i32 chunk) {
         if (chunk < CHUNKS) gv_finish_chunk(source, group, chunk, rows_of(chunk));
     };
+    gv_begin_rows(source, group);
     gv_barrier(team);  // the products before have ended
     for (gv_i32 chunk = 0; chunk < GV_STREAM_STAGES - 1; ++chunk) {
         start(chunk);
@@ -251,18 +303,18 @@ GV_FN void gv_store_world_sums(GvFirstSums& sums, const GvGroup& group, float* w
 // ---- sums over rows --------------------------------------------------------------------------------------------
 
 // Sums over rows of GV_COLUMN_PART columns of derivatives, from `first` on, times GV_FEATURE_PART packed features, from `from` on.
-// `sample_of(row)` is the row of the packed features, -1 for one that does not count. A lane loads it one stage before it starts
+// `sample_of(row)` is the row of the packed features, -1 for one that does not count. A lane loads it two stages before it starts
 // the copies. Sums of the derivatives alone are added up if `totals`.
 template <gv_i32 PART, gv_i32 N, class Deltas, class SampleOf>
 GV_FN void gv_sum_features(GvSpread<GV_COLUMN_PART, N>& sums, const GvLanes& team, gv_i32 slice, gv_i32 slices, gv_i32 stages,
                            Deltas deltas, gv_i32 first, const GvHalf* packed, gv_i32 from, bool totals, SampleOf sample_of) {
     constexpr gv_i32 STRIDE = (N / 8 | 1) * 8, PIECES = N / 8, COLUMNS = gv_part_columns(PART), M = GV_COLUMN_PART;
     constexpr gv_i32 COUNT = GV_STAGE_ROWS * PIECES, EACH = (COUNT + GV_TEAM_LANES - 1) / GV_TEAM_LANES;
-    gv_i32 samples[EACH];
-    const auto load = [&](gv_i32 row) {
+    gv_i32 samples[EACH], following[EACH];
+    const auto load = [&](gv_i32 (&to)[EACH], gv_i32 row) {
         GV_UNROLL for (gv_i32 k = 0; k < EACH; ++k) {
             const gv_i32 i = team.lane + k * GV_TEAM_LANES;
-            samples[k] = i < COUNT ? sample_of(row + i / PIECES) : -1;
+            to[k] = i < COUNT ? sample_of(row + i / PIECES) : -1;
         }
     };
     const auto start = [&](GvHalf* memory, gv_i32 row) {
@@ -275,13 +327,15 @@ GV_FN void gv_sum_features(GvSpread<GV_COLUMN_PART, N>& sums, const GvLanes& tea
             const GvHalf* of_sample = packed + (valid ? (gv_i64)samples[k] * COLUMNS + column : 0);
             gv_start_eight(to + i / PIECES * STRIDE + piece, of_sample, valid);
         }
-        load(row + slices * GV_STAGE_ROWS);
+        GV_UNROLL for (gv_i32 k = 0; k < EACH; ++k) samples[k] = following[k];
+        load(following, row + 2 * slices * GV_STAGE_ROWS);
     };
     const auto add = [&](GvHalf* memory) {
         const GvStripes<M> left = {memory};
         gv_add_columns<GV_STAGE_ROWS>(sums, gv_group(team), left, GvTile<STRIDE>{memory + GV_STAGE_ROWS * M}, totals);
     };
     gv_clear(sums);
-    load(slice * GV_STAGE_ROWS);
+    load(samples, slice * GV_STAGE_ROWS);
+    load(following, (slice + slices) * GV_STAGE_ROWS);
     gv_each_stage<GV_STREAM_STAGES, GV_STAGE_ROWS*(M + STRIDE), GV_STAGE_ROWS>(team, slice, slices, stages, start, add);
 }

@@ -34,6 +34,13 @@ GV_FN gv_u32 gv_pack_finite(float first, float second) {
     asm("cvt.rn.satfinite.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(second), "f"(first));
     return word;
 }
+
+// The same for two places, with NaN for a number that is infinite in 16 bits: inf - inf is NaN.
+GV_FN void gv_halves_or_nan(float x, float y, GvHalf& first, GvHalf& second) {
+    gv_u32 word = gv_pack(x, y);
+    asm("{ .reg .b32 none; sub.rn.f16x2 none, %0, %0; add.rn.f16x2 %0, %0, none; }" : "+r"(word));
+    asm("mov.b32 {%0, %1}, %2;" : "=h"(first.bits), "=h"(second.bits) : "r"(word));
+}
 GV_FN void gv_unpack(gv_u32 word, float& first, float& second) {
     asm("{ .reg .b16 low, high; mov.b32 {low, high}, %2; cvt.f32.f16 %0, low; cvt.f32.f16 %1, high; }"
         : "=f"(first), "=f"(second) : "r"(word));
@@ -67,17 +74,28 @@ GV_FN void gv_wait_copies() {
     asm volatile("cp.async.wait_group %0;" ::"n"(GROUPS) : "memory");
 }
 
-// Loads four matrices of 8 x 8 numbers. Lane 8 i + r passes the address of row r of matrix i. word[i] gets the numbers 2 t and
-// 2 t + 1 of row g of matrix i, for lane 4 g + t.
-GV_FN void gv_load_matrices(const GvGroup&, const GvHalf* row, gv_u32 (&word)[4]) {
+// A row of matrices in the memory of a team, which this lane passes to the functions below. The empty assembly hides how the address
+// was computed: a load then adds a constant to it in its own instruction, instead of a sum for each load.
+struct GvMatrixRow {
+    gv_u32 at;
+};
+GV_FN GvMatrixRow gv_matrix_row(const GvHalf* row) {
+    GvMatrixRow of = {gv_shared(row)};
+    asm("" : "+r"(of.at));
+    return of;
+}
+
+// Loads four matrices of 8 x 8 numbers. Lane 8 i + r passes a row, and `further` numbers behind it lies row r of matrix i. word[i]
+// gets the numbers 2 t and 2 t + 1 of row g of matrix i, for lane 4 g + t.
+GV_FN void gv_load_matrices(const GvGroup&, GvMatrixRow row, gv_i32 further, gv_u32 (&word)[4]) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(word[0]), "=r"(word[1]), "=r"(word[2]), "=r"(word[3]) : "r"(gv_shared(row)) : "memory");
+                 : "=r"(word[0]), "=r"(word[1]), "=r"(word[2]), "=r"(word[3]) : "r"(row.at + 2 * further) : "memory");
 }
 
 // The same for transposed matrices: word[i] gets the numbers g of the rows 2 t and 2 t + 1.
-GV_FN void gv_load_transposed(const GvGroup&, const GvHalf* row, gv_u32 (&word)[4]) {
+GV_FN void gv_load_transposed(const GvGroup&, GvMatrixRow row, gv_i32 further, gv_u32 (&word)[4]) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(word[0]), "=r"(word[1]), "=r"(word[2]), "=r"(word[3]) : "r"(gv_shared(row)) : "memory");
+                 : "=r"(word[0]), "=r"(word[1]), "=r"(word[2]), "=r"(word[3]) : "r"(row.at + 2 * further) : "memory");
 }
 
 // sums += a b for matrices a of 16 x 16, b of 16 x 8 and sums of 16 x 8. In lane 4 g + t, with pairs in a word:
@@ -103,4 +121,13 @@ GV_FN float gv_log2_guess(float x) {
     float logarithm;
     asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(logarithm) : "f"(x));
     return logarithm;
+}
+
+// The larger of two numbers; x if y is NaN. lib/math.h has those of kernels whose bits are the same everywhere.
+GV_FN float gv_larger(float x, float y) { return fmaxf(x, y); }
+
+// x between -limit and limit. NaN stays.
+GV_FN float gv_limited(float x, float limit) {
+    asm("max.NaN.f32 %0, %0, %1; min.NaN.f32 %0, %0, %2;" : "+f"(x) : "f"(-limit), "f"(limit));
+    return x;
 }

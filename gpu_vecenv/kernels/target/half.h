@@ -30,7 +30,15 @@ GV_FN float gv_of_half_bits(gv_u16 half) {
     return gv_from_bits(sign | (size < 0x400u ? (gv_u32)gv_bits(subnormal) : normal));
 }
 
+// The number of 16 bits next to x, or NaN where that is infinite: inf - inf is NaN.
+GV_FN float gv_half_or_nan_value(float x) {
+    const float rounded = gv_rounded_to_half(x);
+    return rounded + (rounded - rounded);
+}
+
 // Functions of cuda_warp.h.
+GV_FN float gv_larger(float x, float y) { return x < y ? y : x; }
+GV_FN float gv_limited(float x, float limit) { return x > limit ? limit : x < -limit ? -limit : x; }
 GV_FN float gv_fma(float a, float b, float c) { return a * b + c; }
 GV_FN float gv_exp2_guess(float x) { return __builtin_exp2f(x); }
 GV_FN float gv_log2_guess(float x) { return __builtin_log2f(x); }

@@ -17,6 +17,11 @@ GV_FN GvHalf gv_half(float value) { return {gv_rounded_to_half(value)}; }
 GV_FN float gv_float(GvHalf half) { return half.value; }
 GV_FN float gv_finite_half(float x) { return x > GV_LARGEST_HALF ? GV_LARGEST_HALF : x < -GV_LARGEST_HALF ? -GV_LARGEST_HALF : x; }
 
+GV_FN void gv_halves_or_nan(float x, float y, GvHalf& first, GvHalf& second) {
+    first.value = gv_half_or_nan_value(x);
+    second.value = gv_half_or_nan_value(y);
+}
+
 #define GV_GROUP_LANES 1
 #define GV_TEAM_LANES 1
 #define GV_GROUPS 1
@@ -41,16 +46,24 @@ GV_FN void gv_each_pair(GvSums<ROWS, N>& sums, const GvGroup&, F f) {
         for (gv_i32 column = 0; column < N; column += 2) f(GvPlace{row, column}, sums.v[row][column], sums.v[row][column + 1]);
     }
 }
+struct GvRun {
+    gv_i32 row, run, number, sum;
+};
+GV_FN constexpr gv_i32 gv_runs(gv_i32 length, gv_i32 rows, gv_i32 columns) { return rows * columns / length; }
+GV_FN constexpr gv_i32 gv_run_sums(gv_i32 rows) { return 4 * rows; }
 template <gv_i32 LENGTH, gv_i32 ROWS, gv_i32 N, class F>
-GV_FN void gv_each_run(GvSums<ROWS, N>& sums, const GvGroup&, F f) {
-    for (gv_i32 row = 0; row < ROWS; ++row) {
-        for (gv_i32 run = 0; run < N / LENGTH; ++run) {
-            float values[LENGTH], *own = sums.v[row] + run / 4 * 4 * LENGTH + run % 4 * 2;
-            for (gv_i32 i = 0; i < LENGTH; ++i) values[i] = own[i / 2 * 8 + i % 2];
-            f(row, run, values);
-            for (gv_i32 i = 0; i < LENGTH; ++i) own[i / 2 * 8 + i % 2] = values[i];
-        }
-    }
+GV_FN void gv_each_run_of(const GvGroup&, F f) {
+    constexpr gv_i32 RUNS = N / LENGTH;
+    for (gv_i32 i = 0; i < ROWS * RUNS; ++i) f(GvRun{i / RUNS, i % RUNS, i, i / RUNS * 4 + i % RUNS % 4});
+}
+template <gv_i32 LENGTH, gv_i32 ROWS, gv_i32 N, class F>
+GV_FN void gv_each_run(GvSums<ROWS, N>& sums, const GvGroup& group, F f) {
+    gv_each_run_of<LENGTH, ROWS, N>(group, [&](const GvRun& run) {
+        float values[LENGTH], *own = sums.v[run.row] + run.run / 4 * 4 * LENGTH + run.run % 4 * 2;
+        for (gv_i32 i = 0; i < LENGTH; ++i) values[i] = own[i / 2 * 8 + i % 2];
+        f(run, values);
+        for (gv_i32 i = 0; i < LENGTH; ++i) own[i / 2 * 8 + i % 2] = values[i];
+    });
 }
 GV_FN constexpr gv_i32 gv_row_values(gv_i32 columns) { return columns; }
 GV_FN gv_i32 gv_row_column(const GvGroup&, gv_i32 i) { return i; }
@@ -210,6 +223,10 @@ GV_FN gv_i32 gv_value_at(const GvValues<gv_i32, N>& held, const GvGroup&, gv_i32
 template <class T, gv_i32 N, class F>
 GV_FN void gv_each_value(GvValues<T, N>& held, const GvGroup&, F f) {
     for (gv_i32 i = 0; i < N; ++i) f(i, held.v[i]);
+}
+template <class T, gv_i32 N, class F>
+GV_FN void gv_each_two_values(GvValues<T, N>& held, const GvGroup&, F f) {
+    for (gv_i32 i = 0; i < N; i += 2) f(i, held.v[i], i + 1, held.v[i + 1]);
 }
 template <class T, gv_i32 N, gv_i32 OTHERS, class Of, class F>
 GV_FN void gv_each_value_with(GvValues<T, N>& held, const GvGroup&, const GvValues<gv_i32, OTHERS>& others, Of of, F f) {

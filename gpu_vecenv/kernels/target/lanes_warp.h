@@ -47,6 +47,10 @@ GV_FN float gv_float(GvHalf half) { return gv_of_half_bits(half.bits); }
 GV_FN gv_u32 gv_pack(float first, float second) { return gv_half(first).bits | (gv_u32)gv_half(second).bits << 16; }
 GV_FN float gv_finite_half(float x) { return x > GV_LARGEST_HALF ? GV_LARGEST_HALF : x < -GV_LARGEST_HALF ? -GV_LARGEST_HALF : x; }
 GV_FN gv_u32 gv_pack_finite(float first, float second) { return gv_pack(gv_finite_half(first), gv_finite_half(second)); }
+GV_FN void gv_halves_or_nan(float x, float y, GvHalf& first, GvHalf& second) {
+    first.bits = gv_half_bits(gv_half_or_nan_value(x));
+    second.bits = gv_half_bits(gv_half_or_nan_value(y));
+}
 GV_FN float gv_of_word(gv_u32 word, gv_i32 number) { return gv_of_half_bits((gv_u16)(number & 1 ? word >> 16 : word)); }
 GV_FN void gv_unpack(gv_u32 word, float& first, float& second) {
     first = gv_of_word(word, 0);
@@ -70,11 +74,15 @@ GV_FN void gv_load_words(const GvGroup& group, const GvHalf* row, gv_u32 (&word)
 GV_FN gv_u16 gv_matrix_number(const GvWarp& warp, gv_i32 i, gv_i32 row, gv_i32 number) {
     return warp.rows[8 * i + row][number].bits;
 }
-GV_FN void gv_load_matrices(const GvGroup& group, const GvHalf* row, gv_u32 (&word)[4]) {
-    gv_load_words(group, row, word, false, gv_matrix_number);
+struct GvMatrixRow {
+    const GvHalf* at;
+};
+GV_FN GvMatrixRow gv_matrix_row(const GvHalf* row) { return {row}; }
+GV_FN void gv_load_matrices(const GvGroup& group, GvMatrixRow row, gv_i32 further, gv_u32 (&word)[4]) {
+    gv_load_words(group, row.at + further, word, false, gv_matrix_number);
 }
-GV_FN void gv_load_transposed(const GvGroup& group, const GvHalf* row, gv_u32 (&word)[4]) {
-    gv_load_words(group, row, word, true, gv_matrix_number);
+GV_FN void gv_load_transposed(const GvGroup& group, GvMatrixRow row, gv_i32 further, gv_u32 (&word)[4]) {
+    gv_load_words(group, row.at + further, word, true, gv_matrix_number);
 }
 
 GV_FN void gv_multiply_matrices(const GvGroup& group, float (&sums)[4], const gv_u32 (&a)[4], gv_u32 b0, gv_u32 b1) {

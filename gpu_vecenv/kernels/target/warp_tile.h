@@ -43,19 +43,36 @@ GV_FN void gv_each_pair(GvSums<ROWS, N>& sums, const GvGroup& group, F f) {
             }
 }
 
-// Calls f(row, run, values) for runs of LENGTH columns, which f may change. Run 4 q + t of a row has the columns 2 t and 2 t + 1
-// of the matrices q LENGTH / 2 to (q + 1) LENGTH / 2 - 1, so a lane has whole runs.
+// Runs of LENGTH columns. Run 4 q + t of a row has the columns 2 t and 2 t + 1 of the matrices q LENGTH / 2 to
+// (q + 1) LENGTH / 2 - 1, so a lane has whole runs, gv_runs() of them. Those of a row whose numbers differ by multiples of 4 share a
+// number of the gv_run_sums() numbers of a lane.
+struct GvRun {
+    gv_i32 row, run;
+    gv_i32 number, sum;  // numbers of the run and of the shared number, both of the lane
+};
+GV_FN constexpr gv_i32 gv_runs(gv_i32 length, gv_i32 rows, gv_i32 columns) { return rows / 8 * columns / (4 * length); }
+GV_FN constexpr gv_i32 gv_run_sums(gv_i32 rows) { return rows / 8; }
+
+// Calls f(run) for all runs.
+template <gv_i32 LENGTH, gv_i32 ROWS, gv_i32 N, class F>
+GV_FN void gv_each_run_of(const GvGroup& group, F f) {
+    static_assert(LENGTH % 2 == 0 && N % (4 * LENGTH) == 0, "four lanes have runs side by side");
+    constexpr gv_i32 COUNT = N / (4 * LENGTH);
+    GV_UNROLL for (gv_i32 i = 0; i < ROWS / 8 * COUNT; ++i) {
+        const gv_i32 sum = i / COUNT;
+        f(GvRun{8 * sum + (group.lane >> 2), 4 * (i % COUNT) + (group.lane & 3), i, sum});
+    }
+}
+// Calls f(run, values), which may change the values.
 template <gv_i32 LENGTH, gv_i32 ROWS, gv_i32 N, class F>
 GV_FN void gv_each_run(GvSums<ROWS, N>& sums, const GvGroup& group, F f) {
-    static_assert(LENGTH % 2 == 0 && N % (4 * LENGTH) == 0, "four lanes have runs side by side");
-    GV_UNROLL for (gv_i32 m = 0; m < ROWS / 16; ++m)
-        GV_UNROLL for (gv_i32 q = 0; q < N / (4 * LENGTH); ++q)
-            GV_UNROLL for (gv_i32 half = 0; half < 2; ++half) {
-                float values[LENGTH];
-                GV_UNROLL for (gv_i32 i = 0; i < LENGTH; ++i) values[i] = sums.v[m][(q * LENGTH + i) / 2][2 * half + i % 2];
-                f(16 * m + 8 * half + (group.lane >> 2), 4 * q + (group.lane & 3), values);
-                GV_UNROLL for (gv_i32 i = 0; i < LENGTH; ++i) sums.v[m][(q * LENGTH + i) / 2][2 * half + i % 2] = values[i];
-            }
+    gv_each_run_of<LENGTH, ROWS, N>(group, [&](const GvRun& run) {
+        const gv_i32 m = run.sum / 2, half = run.sum % 2, first = run.number % (N / (4 * LENGTH)) * LENGTH;
+        float values[LENGTH];
+        GV_UNROLL for (gv_i32 i = 0; i < LENGTH; ++i) values[i] = sums.v[m][(first + i) / 2][2 * half + i % 2];
+        f(run, values);
+        GV_UNROLL for (gv_i32 i = 0; i < LENGTH; ++i) sums.v[m][(first + i) / 2][2 * half + i % 2] = values[i];
+    });
 }
 
 // Calls f(row, values) for the rows of sums; f may change the values. Four lanes share a row, and value i of a lane is that of
@@ -193,7 +210,7 @@ GV_FN void gv_left(const GvRows<ROWS, N>& a, const GvGroup&, gv_i32 m, gv_i32 st
 template <gv_i32 STRIDE>
 GV_FN void gv_left(GvTile<STRIDE> a, const GvGroup& group, gv_i32 m, gv_i32 step, gv_u32 (&word)[4]) {
     const gv_i32 row = group.lane & 15, column = group.lane >> 4 << 3;
-    gv_load_matrices(group, a.at + row * STRIDE + column + 16 * (m * STRIDE + step), word);
+    gv_load_matrices(group, gv_matrix_row(a.at + row * STRIDE + column), 16 * (m * STRIDE + step), word);
 }
 
 // sums += a b^T, or a b if TRANSPOSED is false: `a` has K columns and is a tile whose row 0 is the group's first row, or GvRows;
@@ -203,14 +220,15 @@ GV_FN void gv_add_product_of(GvSums<ROWS, N>& sums, const GvGroup& group, const 
     static_assert(K % 16 == 0, "a step takes 16 columns");
     const gv_i32 low = group.lane & 7, second = group.lane >> 3 & 1, third = group.lane >> 4;
     const GvHalf* own = b.at + (TRANSPOSED ? low * STRIDE + second * 8 : (low + second * 8) * STRIDE);
+    const GvMatrixRow pair = gv_matrix_row(own + third * (TRANSPOSED ? 8 * STRIDE : 8)), last = gv_matrix_row(own);
     GV_UNROLL for (gv_i32 step = 0; step < K / 16; ++step) {
         gv_u32 left[ROWS / 16][4];
         GV_UNROLL for (gv_i32 m = 0; m < ROWS / 16; ++m) gv_left(a, group, m, step, left[m]);
         GV_UNROLL for (gv_i32 j = 0; j < N / 8; j += 2) {
-            const gv_i32 further = j + 1 < N / 8 ? third * 8 : 0;
+            const GvMatrixRow row = j + 1 < N / 8 ? pair : last;
             gv_u32 right[4];
-            if constexpr (TRANSPOSED) gv_load_matrices(group, own + (8 * j + further) * STRIDE + 16 * step, right);
-            else gv_load_transposed(group, own + 16 * step * STRIDE + 8 * j + further, right);
+            if constexpr (TRANSPOSED) gv_load_matrices(group, row, 8 * j * STRIDE + 16 * step, right);
+            else gv_load_transposed(group, row, 16 * step * STRIDE + 8 * j, right);
             GV_UNROLL for (gv_i32 m = 0; m < ROWS / 16; ++m) {
                 gv_multiply_matrices(group, sums.v[m][j], left[m], right[0], right[1]);
                 if (j + 1 < N / 8) gv_multiply_matrices(group, sums.v[m][j + 1 < N / 8 ? j + 1 : j], left[m], right[2], right[3]);
@@ -226,6 +244,7 @@ GV_FN void gv_add_exact_product(GvSums<ROWS, N>& sums, const GvGroup& group, con
                                 GvTile<STRIDE> b, GvTile<STRIDE> rest) {
     static_assert(N % 16 == 0, "fragments of b come in pairs");
     const gv_i32 place = (group.lane & 7) * STRIDE + (group.lane >> 3 & 1) * 8 + (group.lane >> 4) * 8 * STRIDE;
+    const GvMatrixRow of_b = gv_matrix_row(b.at + place), of_low = gv_matrix_row(rest.at + place);
     GV_UNROLL for (gv_i32 step = 0; step < K / 16; ++step) {
         gv_u32 one[ROWS / 16][4], two[ROWS / 16][4];
         GV_UNROLL for (gv_i32 m = 0; m < ROWS / 16; ++m) {
@@ -234,8 +253,8 @@ GV_FN void gv_add_exact_product(GvSums<ROWS, N>& sums, const GvGroup& group, con
         }
         GV_UNROLL for (gv_i32 j = 0; j < N / 8; j += 2) {
             gv_u32 right[4], of_rest[4];
-            gv_load_matrices(group, b.at + place + 8 * j * STRIDE + 16 * step, right);
-            gv_load_matrices(group, rest.at + place + 8 * j * STRIDE + 16 * step, of_rest);
+            gv_load_matrices(group, of_b, 8 * j * STRIDE + 16 * step, right);
+            gv_load_matrices(group, of_low, 8 * j * STRIDE + 16 * step, of_rest);
             GV_UNROLL for (gv_i32 m = 0; m < ROWS / 16; ++m)
                 GV_UNROLL for (gv_i32 product = 0; product < 3; ++product)
                     GV_UNROLL for (gv_i32 i = 0; i < 2; ++i) {  // neighbours, which do not wait for each other
@@ -290,13 +309,14 @@ GV_FN void gv_add_columns(GvSpread<M, N>& sums, const GvGroup& group, Left a, Ri
     typedef GvSplit<M, N> Split;
     const gv_i32 low = group.lane & 7, second = group.lane >> 3 & 1, third = group.lane >> 4;
     const gv_i32 m_first = group.number / Split::BESIDE * Split::ROWS, j_first = group.number % Split::BESIDE * Split::COLUMNS;
-    const GvHalf* left_at = a.at + low * a.ROW + third * a.BELOW + (second + 2 * m_first) * a.RIGHT;
+    const GvMatrixRow left_row = gv_matrix_row(a.at + low * a.ROW + third * a.BELOW + (second + 2 * m_first) * a.RIGHT);
     const GvHalf* right_at = b.at + low * b.ROW + second * b.BELOW + j_first * b.RIGHT;
+    const GvMatrixRow pair = gv_matrix_row(right_at + third * b.RIGHT), last = gv_matrix_row(right_at);
     GV_UNROLL for (gv_i32 step = 0; step < K / 16; ++step) {
         gv_u32 left[Split::ROWS][4];
         GV_UNROLL for (gv_i32 m = 0; m < Split::ROWS; ++m) {
             if (M / 16 % Split::ABOVE != 0 && m_first + m >= M / 16) continue;
-            gv_load_transposed(group, left_at + step * a.NEXT + 2 * m * a.RIGHT, left[m]);
+            gv_load_transposed(group, left_row, step * a.NEXT + 2 * m * a.RIGHT, left[m]);
             if (totals) gv_multiply_matrices(group, sums.total[m], left[m], 0x3c003c00u, 0x3c003c00u);  // ones
         }
         GV_UNROLL for (gv_i32 j = 0; j < Split::COLUMNS; j += 2) {
@@ -304,7 +324,7 @@ GV_FN void gv_add_columns(GvSpread<M, N>& sums, const GvGroup& group, Left a, Ri
             const bool both = j + 1 < Split::COLUMNS && (N / 8 % Split::BESIDE == 0 || j_first + j + 1 < N / 8);
             if (!any) continue;
             gv_u32 right[4];
-            gv_load_transposed(group, right_at + step * b.NEXT + (j + (both ? third : 0)) * b.RIGHT, right);
+            gv_load_transposed(group, both ? pair : last, step * b.NEXT + j * b.RIGHT, right);
             GV_UNROLL for (gv_i32 m = 0; m < Split::ROWS; ++m) {
                 if (M / 16 % Split::ABOVE != 0 && m_first + m >= M / 16) continue;
                 gv_multiply_matrices(group, sums.v[m][j], left[m], right[0], right[1]);
@@ -360,6 +380,16 @@ GV_FN void gv_each_value(GvValues<T, N>& held, const GvGroup& group, F f) {
     GV_UNROLL for (gv_i32 slot = 0; slot < GvValues<T, N>::SLOTS; ++slot) {
         const gv_i32 i = group.lane + 32 * slot;
         if (N % 32 == 0 || i < N) f(i, held.v[slot]);
+    }
+}
+
+// Calls f(i, value, j, value) for all values, two of a lane at a time.
+template <class T, gv_i32 N, class F>
+GV_FN void gv_each_two_values(GvValues<T, N>& held, const GvGroup& group, F f) {
+    static_assert(N % 64 == 0, "a lane has pairs");
+    GV_UNROLL for (gv_i32 slot = 0; slot < GvValues<T, N>::SLOTS; slot += 2) {
+        const gv_i32 i = group.lane + 32 * slot;
+        f(i, held.v[slot], i + 32, held.v[slot + 1]);
     }
 }
 
