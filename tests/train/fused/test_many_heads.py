@@ -51,6 +51,15 @@ def test_gradients_are_those_of_float64(name):
     compare(case(**CASES[name], rows=257))
 
 
+@pytest.mark.parametrize("name", ["equal choices", "masked"])
+def test_logits_may_be_large(name):
+    """Powers of the logits themselves would be infinite."""
+    one = case(**CASES[name], rows=257)
+    with torch.no_grad():
+        one.policy.network.actor_layers[-1].bias.add_(300.0)
+    compare(one)
+
+
 def without_some_chunks(rows):
     """Return a case whose masks forbid all choices of two chunks, in the first 128 samples of a third one, too."""
     one = case(action=MIXED, features=9, masked=tuple(range(40)), rows=rows)
