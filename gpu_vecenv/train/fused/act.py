@@ -6,9 +6,10 @@ have the bits of ``policies/draw.py``. A CUDA graph can record a call if a call 
 
 from __future__ import annotations
 
+import contextlib
 import math
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import torch
@@ -44,8 +45,9 @@ PreparedCall = TypeVar("PreparedCall", bound="ActCall")
 class FusedActor:
     """Acts for an ``ActorCritic``, see ``Policy.act()``.
 
-    Kernels read the weights and the statistics of the module where they are, so a change counts at once. The module's parameters
-    must stay the same objects. Arrays may have gaps between steps and between samples.
+    Kernels read the weights and the statistics of the module where they are, so a change counts at once, but for weights while
+    ``hold_weights()`` is open. The module's parameters must stay the same objects. Arrays may have gaps between steps and between
+    samples.
 
     Attributes:
         largest: size of the largest observation; results of a larger one are NaN.
@@ -78,11 +80,29 @@ class FusedActor:
             self.first_weights = empty_halves(columns, sum(sizes.part_columns), device=device)
             self.first_biases = torch.empty(columns, dtype=torch.float32, device=device)
         self.packed = empty_halves(sizes.packed_halves, device=device)
+        self._holds = False
+        self._prepared_network: int | None = None
         # The last one of each is used; earlier ones stay, because a recorded graph may use them.
         self._units: list[Tensor] = []
         self._allowed: list[Tensor] = []
         self._world_sums: list[Tensor] = []
         self._prepared: weakref.WeakKeyDictionary[Draw, dict[bool, Any]] = weakref.WeakKeyDictionary()
+
+    @contextlib.contextmanager
+    def hold_weights(self) -> Iterator[None]:
+        """Weights do not change while this is open, so kernels convert those of wide layers and of many heads once."""
+        self._holds = True
+        try:
+            yield
+        finally:
+            self._holds, self._prepared_network = False, None
+
+    def must_convert(self, network: int) -> bool:
+        """True if kernels must convert the weights of a network, the actor's or the critic's, before they use them."""
+        if self._prepared_network == network:
+            return False
+        self._prepared_network = network if self._holds else None
+        return True
 
     def _weights(self) -> list[list[Tensor]]:
         """Return weights and biases of each network, layer by layer."""
@@ -308,11 +328,12 @@ class _Call(Call):
         if addresses != self._addresses:
             self._addresses = addresses
             self.fused.point(self.args, addresses)
-        if self.fused.sizes.wide:
+        converts = self.fused.must_convert(self._network)
+        if self.fused.sizes.wide and converts:
             columns = self.fused.sizes.stream(1).columns
             self.launch("gv_pack_first", columns, self.count, SMALL_BYTES)
         for name in self._names:
-            if name == "gv_pack_masks" and not self.args.mask.at:
+            if (name == "gv_pack_masks" and not self.args.mask.at) or (name == "gv_pack_heads" and not converts):
                 continue
             teams = -(-self.count // self.fused.sizes.rows) if name == "gv_pack_masks" else self._teams
             self.launch(name, teams, self.count, SMALL_BYTES if name.startswith("gv_pack") else self._shared_bytes)

@@ -108,6 +108,8 @@ class Actor(Protocol):
     An actor may have a method ``whole_rollout(env, rollout)``, which returns a function that fills all slots of a rollout at once
     as the actor would step by step, or None. It is called if the actor is the only one of its env, which has no wrappers. For a
     policy with a state it has a third argument, the ``RowStates``, whose ``now`` the function moves to the end of the rollout.
+
+    An actor may also have a method ``hold_weights()``, a context manager that is open during a rollout.
     """
 
     def act(self, inputs: Inputs, draw: Draw, deterministic: bool = False) -> Acted:

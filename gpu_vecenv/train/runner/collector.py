@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -102,7 +103,11 @@ class Collector:
             states.begin(self._t)
         if self.fill_rollout is not None and not deterministic:
             self.fill_rollout()
-        else:
+            return
+        with contextlib.ExitStack() as held:
+            for policy, _ in self.step_views:
+                if (hold_weights := getattr(policy, "hold_weights", None)) is not None:
+                    held.enter_context(hold_weights())
             self._step_by_step(deterministic)
 
     def _step_by_step(self, deterministic: bool) -> None:

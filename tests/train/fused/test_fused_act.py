@@ -95,6 +95,34 @@ def test_actions_have_the_bits_of_draws_from_the_same_outputs(name, deterministi
         assert len(action.unique()) > 1
 
 
+@pytest.mark.parametrize("name", ["wide", "split"])
+def test_weights_may_be_held_between_changes(name, monkeypatch):
+    """Values, which use the memory of the actor's weights, come in between."""
+    fused, inputs, draw, outputs = made(name)
+    packs, launch = [], act._Call.launch
+
+    def launched(call, kernel, *args):
+        packs.extend([kernel] if kernel == "gv_pack_first" else [])
+        launch(call, kernel, *args)
+
+    monkeypatch.setattr(act._Call, "launch", launched)
+    wanted = fused.act(inputs, draw, outputs=outputs)[1].clone(), outputs.clone()
+    packs.clear()
+    with fused.hold_weights():
+        for _ in range(3):
+            assert torch.equal(fused.act(inputs, draw, outputs=outputs)[1], wanted[0])
+        assert len(packs) == fused.sizes.wide
+        fused.value(inputs)
+        assert torch.equal(fused.act(inputs, draw, outputs=outputs)[1], wanted[0]) and torch.equal(outputs, wanted[1])
+    with torch.no_grad():
+        fused.policy.network.actor_layers[0].weight.mul_(0.5)
+    fused.act(inputs, draw, outputs=outputs)
+    assert not torch.equal(outputs, wanted[1])
+    changed = outputs.clone()
+    FusedPolicy(fused.policy, fused.sizes, CPU).act(inputs, draw, outputs=outputs)
+    assert torch.equal(outputs, changed)
+
+
 @pytest.mark.parametrize("name", slow(CASES, *COSTLY, "split", "masked, odd sizes"))
 def test_every_ratio_of_the_first_minibatch_is_one(name):
     """A clip range of 1e-5 counts rows outside it. The divergence is half the square of a difference that is rounding."""
