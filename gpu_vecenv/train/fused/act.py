@@ -91,11 +91,11 @@ class FusedActor:
     @contextlib.contextmanager
     def hold_weights(self) -> Iterator[None]:
         """Weights do not change while this is open, so kernels convert those of wide layers and of many heads once."""
-        self._holds = True
+        before, self._holds = self._holds, True
         try:
             yield
         finally:
-            self._holds, self._prepared_network = False, None
+            self._holds, self._prepared_network = before, None
 
     def must_convert(self, network: int) -> bool:
         """True if kernels must convert the weights of a network, the actor's or the critic's, before they use them."""
@@ -228,16 +228,17 @@ class FusedPolicy(FusedActor):
         """
         lead = row_axes(obs)
         result = torch.empty(lead, dtype=torch.float32, device=self.device)
-        for steps in self._steps(lead):
-            call = self._call("gv_values", 1, obs, steps)
-            if used is not None:
-                call.place("mask", self._by_row(used[steps]), torch.bool, 1)
-                call.args.partly = 1
-            first = steps.start * math.prod(lead[1:])
-            if packed is not None and first < len(packed):
-                call.args.packed_rows = packed[first:].data_ptr()
-                call.args.packed_count = min(call.count, len(packed) - first)
-            call.write(result[steps])
+        with self.hold_weights():
+            for steps in self._steps(lead):
+                call = self._call("gv_values", 1, obs, steps)
+                if used is not None:
+                    call.place("mask", self._by_row(used[steps]), torch.bool, 1)
+                    call.args.partly = 1
+                first = steps.start * math.prod(lead[1:])
+                if packed is not None and first < len(packed):
+                    call.args.packed_rows = packed[first:].data_ptr()
+                    call.args.packed_count = min(call.count, len(packed) - first)
+                call.write(result[steps])
         return result
 
     def _call(self, name: str, network: int, obs: Observation, steps: slice) -> _Call:
