@@ -45,10 +45,10 @@ GV_FN void gv_row_loss(GvCritic& critic, const GvArgs&, float* outputs, GvTile<S
 }
 
 #if GV_HELD
-// Terms of an entry whose choices are the columns `first` to `first` + n - 1, with their exponentials in `weights`. Adds the
-// log-probability of the choice `taken` to `log_prob`.
+// Terms of an entry whose choices are the columns `first` to `first` + n - 1, with their weights in `weights`. Exponents replace
+// their logits in `values`. Adds the log-probability of the choice `taken` to `log_prob`.
 template <gv_i32 VALUES>
-GV_FN GvEntryTerms gv_held_entry(const GvGroup& group, const float (&values)[VALUES], float (&weights)[VALUES], gv_i32 first,
+GV_FN GvEntryTerms gv_held_entry(const GvGroup& group, float (&values)[VALUES], float (&weights)[VALUES], gv_i32 first,
                                 gv_i32 n, gv_i32 taken, float& log_prob) {
     const auto inside = [&](gv_i32 i) {
         const gv_i32 column = gv_row_column(group, i);
@@ -62,6 +62,7 @@ GV_FN GvEntryTerms gv_held_entry(const GvGroup& group, const float (&values)[VAL
     GV_UNROLL for (gv_i32 i = 0; i < VALUES; ++i) {
         if (!inside(i)) continue;
         const float x = gv_exponent(values[i], shift), weight = gv_exp2_guess(x);
+        values[i] = x;
         weights[i] = weight;
         sum += weight;
         moment = gv_fma(weight, x, moment);
@@ -109,7 +110,7 @@ GV_FN void gv_held_loss(GvActor& head, const GvArgs& a, const GvGroup& group, co
                 const gv_i32 column = gv_row_column(group, i);
                 if (column < first || column >= first + gv_choices(entry)) continue;
                 const float of_taken = column == first + action[entry] ? force : 0.0f;
-                slopes[i] = gv_slope_of(of, weights[i], gv_exponent(values[i], entries[entry].shift)) - of_taken;
+                slopes[i] = gv_slope_of(of, weights[i], values[i]) - of_taken;
             }
             first += gv_choices(entry);
         }
