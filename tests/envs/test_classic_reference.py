@@ -11,8 +11,11 @@ from tests.envs.golden_tag import GOLDEN
 from tests.envs.test_classic_golden import FILES
 
 ALL_OPTIONS = [(name, options) for name, case in CASES.items() for options in case.options]
-SOME_OPTIONS = [pytest.param(*of, marks=pytest.mark.slow if number % 3 else ()) for number, of in enumerate(ALL_OPTIONS)]
-"""All options; two of three are slow."""
+SOME_OPTIONS = [
+    pytest.param(*of, 1000 if number % 3 else 200, marks=pytest.mark.slow if number % 3 else ())
+    for number, of in enumerate(ALL_OPTIONS)
+]
+"""All options, and numbers of worlds; two of three are slow."""
 
 
 def kernel_step(case, states, times, actions, device, params):
@@ -56,9 +59,9 @@ def compare(name, device, count, params, physics=lambda world: {}):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize(("name", "options"), SOME_OPTIONS)
-def test_a_step_from_random_states_is_right(name, options, device):
-    compared, terminated, truncated = compare(name, device, 200, {"max_episode_steps": 0, **options})
+@pytest.mark.parametrize(("name", "options", "count"), SOME_OPTIONS)
+def test_a_step_from_random_states_is_right(name, options, count, device):
+    compared, terminated, truncated = compare(name, device, count, {"max_episode_steps": 0, **options})
     assert compared > 0.99
     assert 0.02 < terminated.mean() < 0.5 or name == "pendulum"
     assert (truncated.mean() > 0.02) == ("max_episode_steps" in options)
