@@ -1,5 +1,6 @@
 """The samples of a policy are those of its agents, compared with loops over roles, worlds and agents."""
 
+import contextlib
 import dataclasses
 
 import pytest
@@ -140,3 +141,23 @@ def test_policies_of_ranges_learn_from_their_agents_alone(name):
         for key in ("a", "b"):
             same = all(torch.equal(x, y) for x, y in zip(results[0][key], results[number][key], strict=True))
             assert same == (key != changed)
+
+
+@pytest.mark.parametrize("env_id", ["WarpPendulum-v1", "WarpCartPole-v1"])
+def test_samples_of_later_rollouts_are_those_of_a_first_one(env_id):
+    """Views are made once; masks are new in each rollout, in which episodes end or not."""
+    ppo = PPOConfig(num_steps=70, num_minibatches=2)
+    config = TrainConfig(env_id, 4, 4 * 70 * 6, device="cpu", ppo=ppo, stagger_starts=False)
+    ends = set()
+    with contextlib.closing(Trainer(config, quiet=True)) as trainer:
+        rows = trainer.parts.rows["agent"]
+        for _ in range(4):
+            trainer.train(1)
+            found, rows._views = rows.samples(), None
+            want = rows.samples()
+            ends.add(bool(want.ended.any()))
+            assert found is not want and rows._views is want
+            for field in dataclasses.fields(found):
+                x, y = getattr(found, field.name), getattr(want, field.name)
+                assert torch.equal(x, y) if isinstance(y, torch.Tensor) else x == y, field.name
+    assert ends == ({True, False} if env_id == "WarpPendulum-v1" else {True})

@@ -116,6 +116,8 @@ class PolicyRows:
         self.num_agents, self.with_ids, self.with_final_obs, self.with_next_masks = num_agents, False, False, False
         self.states: RowStates | None = None
         self.critic_sources: tuple[str, ...] = ()
+        self._views: Samples | None = None
+        self._flags: list[tuple[Tensor, Tensor, Tensor, Tensor, Tensor | None]] = []
         form: Form = "rows"
         if group.shared is not None:
             form = "worlds" if len({span.agents for span in spans}) == 1 else "worlds of one row"
@@ -275,11 +277,33 @@ class PolicyRows:
 
     def samples(self) -> Samples:
         """Return what the policy learns from, after a rollout was collected."""
-        rollout, spans = self.rollout, self.spans
         masks = self.masks()
-        for span in spans if self.with_next_masks else ():
-            span.slabs.limit(rollout.num_steps)
+        for span in self.spans if self.with_next_masks else ():
+            span.slabs.limit(self.rollout.num_steps)
             span.slabs.limit_final()
+        if self._views is None:
+            samples = self._samples(masks)
+            self._views = samples if self._are_views(samples) else None
+            return samples
+        return replace(self._views, **masks._asdict())
+
+    def _are_views(self, samples: Samples) -> bool:
+        """Return True if all but the masks are views of the slabs, so that samples of later rollouts have the same ones."""
+        if samples.mask is not None or samples.critic is not None or len(self.spans) > 1:
+            return False
+        slabs = self.spans[0].slabs
+        arrays = [slabs.obs.own, slabs.obs.shared, slabs.action, slabs.log_prob, self.rollout.reward, self.rollout.env_reward]
+        arrays += [] if slabs.final_obs is None else [slabs.final_obs.own, slabs.final_obs.shared]
+        arrays += [*self.agents, None if self.states is None else self.states.first]
+        memory = {x.untyped_storage().data_ptr() for x in arrays if x is not None}
+        found = [samples.action, samples.log_prob, samples.reward, samples.env_reward, samples.agent, samples.state]
+        for obs in (samples.obs, samples.final_obs):
+            found += obs.values() if isinstance(obs, dict) else [obs]
+        return all(x is None or x.untyped_storage().data_ptr() in memory for x in found)
+
+    def _samples(self, masks: TransitionMasks) -> Samples:
+        """Return what ``samples()`` does."""
+        rollout, spans = self.rollout, self.spans
 
         def of_policy(slab_of: str) -> Tensor:
             arrays = [span.by_world(getattr(span.slabs, slab_of), 1, span.group_rows) for span in spans]
@@ -329,15 +353,20 @@ class PolicyRows:
         rollout, first = self.rollout, 0
         stacked = torch.empty(4, rollout.num_steps, *self.shape, dtype=torch.bool, device=rollout.reward.device)
         columns = stacked.flatten(2)
-        for span in self.spans:
-            agents, count = span.first_agent + span.members.lo, span.num_worlds * span.agents
-            arrays = (rollout.agent_alive, rollout.terminated, rollout.truncated)
-            alive, terminated, truncated = (span.by_world(array, 1, span.rows) for array in arrays)
-            alive_next = None if rollout.alive_next is None else rollout.alive_next.narrow(2, agents, span.agents)
-            alive_start = rollout.alive_start.narrow(1, agents, span.agents)
-            transition_masks(alive_start, alive, terminated, truncated, alive_next, columns.narrow(2, first, count))
+        self._flags = self._flags or [self._flags_of(span) for span in self.spans]
+        for span, flags in zip(self.spans, self._flags, strict=True):
+            count = span.num_worlds * span.agents
+            transition_masks(*flags, out=columns.narrow(2, first, count))
             first += count
         return TransitionMasks(*stacked.unbind())
+
+    def _flags_of(self, span: AgentSpan) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor | None]:
+        """Return views of the flags of a span: alive at the start, alive, terminated, truncated, alive in the next episode."""
+        rollout, agents = self.rollout, span.first_agent + span.members.lo
+        arrays = (rollout.agent_alive, rollout.terminated, rollout.truncated)
+        alive, terminated, truncated = (span.by_world(array, 1, span.rows) for array in arrays)
+        alive_next = None if rollout.alive_next is None else rollout.alive_next.narrow(2, agents, span.agents)
+        return rollout.alive_start.narrow(1, agents, span.agents), alive, terminated, truncated, alive_next
 
     def _observed(self, span: AgentSpan, obs: Observations, axis: int) -> Observation:
         """Return observations of an agent span, whose axis ``axis`` is rows, as samples."""

@@ -127,7 +127,7 @@ class Replay:
         place, weight, ahead = out(torch.int64, False), out(torch.float32, False), out(torch.int64)
         valid, reward, discount = out(torch.bool), out(torch.float32), out(torch.float32)
         call = Call(
-            REPLAY_SAMPLE, self.device, rows=self.batch_size, ring=self.ring.members(), draws=self._draws, filled=self.filled,
+            REPLAY_SAMPLE, self.device, rows=self.batch_size, ring=self.ring.struct, draws=self._draws, filled=self.filled,
             gammas=self._gammas, beta=beta, place=place, weight=weight, valid=valid, reward=reward, discount=discount,
             ahead=ahead, seed=self.seed,
         )  # fmt: skip
@@ -158,7 +158,7 @@ class Replay:
             raise ConfigError("set_priorities: expected a buffer with priority_exponent, got one that samples all equally often")
         priority = torch.empty(self.batch_size, dtype=torch.float32, device=self.device)
         call = Call(
-            REPLAY_SAMPLE, self.device, rows=self.batch_size, ring=self.ring.members(), error=error.detach().contiguous(),
+            REPLAY_SAMPLE, self.device, rows=self.batch_size, ring=self.ring.struct, error=error.detach().contiguous(),
             largest=self.ring.largest, place=batch.place, valid=batch.valid, priorities=priority, epsilon=EPSILON,
             exponent=self.exponent,
         )  # fmt: skip
