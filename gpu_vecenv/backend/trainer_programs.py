@@ -542,14 +542,22 @@ HOST_TENSOR = Struct(
     *arrays("float32", "*outputs, *inputs", "m", "v", written=True),
     Array("step", "float32", "1", "steps of Adam", written=True),
     *numbers("int32", "outputs", "inputs"),
+    Number("by_inputs", "int32", "1: a row has the weights of an input; 0: of an output, as those of torch's linear layers"),
     Number("first", "int32", "its first column in the sums"),
     Number("partial_at", "int32", "its first number in the sums of a team, where rows are multiples of GV_STEP"),
-    Number("forward_at", "int32", "place of [inputs, outputs] among packed weights, or -1"),
-    Number("backward_at", "int32", "place of [outputs, inputs] there, or -1"),
+    Number("forward_at", "int32", "place of [inputs, outputs] among packed weights, GV_NO_FORM or GV_AS_STORED"),
+    Number("backward_at", "int32", "the same of [outputs, inputs]"),
 )
 
 MOST_HOST_LAYERS, MOST_HOST_ENTRIES = 8, 64
 """Layers of a network, and entries of an action, of the update on the host."""
+
+_HOST_NETWORKS = (("MOST_LAYERS", MOST_HOST_LAYERS), ("TANH", 0), ("RELU", 1), ("ELU", 2), ("SILU", 3),
+                  ("NO_FORM", -1), ("AS_STORED", -2))  # fmt: skip
+_HOST_ADAM = (
+    ("M_DECAY", "0.9f"), ("M_SHARE", "0.1f"), ("LOG_M_DECAY", "-0.10536051565782628"),
+    ("V_DECAY", "0.999f"), ("V_SHARE", "0.001f"), ("LOG_V_DECAY", "-0.0010005003335835335"),
+)  # fmt: skip
 
 HOST_UPDATE = Program(
     "updates on the host",
@@ -590,11 +598,74 @@ HOST_UPDATE = Program(
         *numbers("float32", "value_coef", "max_grad_norm", "eps", "target_kl"),
     ),
     (
-        ("ROWS", 96), ("MOST_LAYERS", MOST_HOST_LAYERS), ("TANH", 0), ("RELU", 1), ("ELU", 2), ("SILU", 3),
-        ("POLICY_LOSS", 0), ("ENTROPY", 1), ("KL", 2), ("OUTSIDE", 3), ("COUNT", 4), ("VALUE_LOSS", 5), ("VALUE_COUNT", 6),
-        ("SPREADS", 7), ("MOST_TERMS", 7 + MOST_HOST_ENTRIES),
-        ("M_DECAY", "0.9f"), ("M_SHARE", "0.1f"), ("LOG_M_DECAY", "-0.10536051565782628"),
-        ("V_DECAY", "0.999f"), ("V_SHARE", "0.001f"), ("LOG_V_DECAY", "-0.0010005003335835335"),
+        ("ROWS", 96), *_HOST_NETWORKS, ("POLICY_LOSS", 0), ("ENTROPY", 1), ("KL", 2), ("OUTSIDE", 3), ("COUNT", 4),
+        ("VALUE_LOSS", 5), ("VALUE_COUNT", 6),
+        ("SPREADS", 7), ("MOST_TERMS", 7 + MOST_HOST_ENTRIES), *_HOST_ADAM,
+    ),
+    small=4096,
+    wide=True,
+)  # fmt: skip
+
+HOST_GROUP = Struct(
+    "GvHostGroup",
+    Array("rate", "float32", "1", "learning rate"),
+    Array("steps", "float32", "parameters", "steps of Adam of each parameter of torch", written=True),
+    Array("taken", "bool", "1", "the step was taken", written=True),
+    *numbers("int32", "first", "count", "parameters"),
+)
+"""Tensors of an optimiser, which follow each other."""
+
+HOST_PHASE = Struct("GvHostPhase", *numbers("int32", "phase", "group", "teams"))
+"""A phase of a gradient step, the optimiser whose tensors it computes, and its teams."""
+
+MOST_HOST_PHASES = 12
+MOST_HOST_NETWORKS = 6
+"""Networks of an off-policy algorithm: policy and two critics, each with its target."""
+
+HOST_OFF_POLICY = Program(
+    "off-policy updates on the host",
+    KERNEL_FOLDER / "learner" / "host_off_policy.cu",
+    arguments(
+        Nested("tensors", HOST_TENSOR, (2 * MOST_HOST_LAYERS * MOST_HOST_NETWORKS + 1,),
+               "of the policy, the target policy, the critics and the target critics; the temperature"),
+        Nested("groups", HOST_GROUP, (3,), "of the critics, the policy and the temperature"),
+        Nested("phases", HOST_PHASE, (MOST_HOST_PHASES,), "of a gradient step, in their order"),
+        *arrays("float32", "rows, features", "before", "after"),
+        Array("action", "float32", "rows, entries", "in normalised units"),
+        *arrays("float32", "rows", "reward", "discount", "share", "weighted"),
+        Array("noise", "float32", "*normals, rows, entries", "standard normal: of next actions, then of SAC's actions"),
+        Array("log_temperature", "float32", "1", "null without one"),
+        Array("gate", "bool", "1", "steps are wanted"),
+        Array("error", "float32", "rows", "mean absolute error of the critics; null: not wanted", written=True),
+        Array("results", "float32", "5", "loss and mean value of the critics; loss, entropy and temperature of the policy",
+              written=True),
+        Array("packed", "float32", "*packed", "most_columns zeros, then weights as factors", written=True),
+        Array("partial", "float32", "blocks * partial_floats", "sums of each team: a gradient, and terms behind it",
+              written=True),
+        Array("sums", "float32", "*columns", "those of all teams, without gaps", written=True),
+        Array("squares", "float32", "*tensors", "sums of squares", written=True),
+        Array("room", "float32", "blocks * room_floats", "units and derivatives of the tiles of a team", written=True),
+        Nested("draw", COUNTERS, doc="this and the next ones are of gv_act: counters of the random numbers"),
+        *arrays("float32", "entries", "centre", "half_width", "lowest", "highest", doc="of actions in the env's units"),
+        Array("drawn", "float32", "rows, entries", "in the env's units", written=True),
+        Array("log_prob", "float32", "rows", written=True),
+        Number("log_deviation", "float32", "logarithm of the deviation of the noise that explores"),
+        *numbers("int32", "likeliest", "squashes"),
+        *numbers("int32", "rows", "features", "entries", "activation", "num_layers", "blocks"),
+        Number("critics", "int32", "1 or 2"),
+        Number("first_critic", "int32", "its network; target critics follow the critics"),
+        Number("next_policy", "int32", "network that chooses next actions: 0, the policy, or 1, its target"),
+        *numbers("int32", "num_phases", "phase", "group"),
+        *numbers("int32", "most_columns", "room_floats", "partial_floats"),
+        Number("terms_at", "int32", "the first term in the sums of a team"),
+        Number("low", "float32", "least logarithm of a deviation"),
+        Number("high", "float32", "largest one"),
+        Number("factor", "float32", "of the loss of the critics"),
+        *numbers("float32", "target_noise", "noise_clip", "tau", "target_entropy", "eps"),
+    ),
+    (
+        ("ROWS", 256), *_HOST_NETWORKS, *_HOST_ADAM,
+        ("FORMS", 0), ("LEARN", 1), ("ADD_UP", 2), ("DECIDE", 3), ("TAKE", 4), ("FOLLOW", 5),
     ),
     small=4096,
     wide=True,
@@ -603,5 +674,5 @@ HOST_UPDATE = Program(
 PROGRAMS = (DRAW, SQUASH, SCAN, MASKS, CHOICES, EFFECTS, MOMENTS, MINIBATCH_MOMENTS, EPISODES, METRICS, SHUFFLE, NOISE,
             REPLAY_ADD, REPLAY_SAMPLE, UPDATE_ENDS, FINITE, METRICS_TO_HOST, ADAM_STEP, CRITICS, Q_LOSS)  # fmt: skip
 
-HOST_PROGRAMS = (HOST_UPDATE,)
+HOST_PROGRAMS = (HOST_UPDATE, HOST_OFF_POLICY)
 """Programs of the CPU alone."""

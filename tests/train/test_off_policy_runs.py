@@ -81,6 +81,7 @@ MIXED = dataclasses.replace(
 RUNS = {
     "sac": pendulum("sac", priority_exponent=0.6, normalize_observations=True),
     "td3": pendulum("td3", n_steps=3, num_atoms=5, value_min=-9.0, value_max=0.0),
+    "delayed": pendulum("td3", policy_delay=2, n_steps=2),
     "ddpg": pendulum("ddpg", gradient_steps=1),
     "choices": choices(n_steps=2),
     "mixed": MIXED,
@@ -435,6 +436,10 @@ def test_the_bytes_that_last_are_those_of_the_state(name):
         needs, buffers = by_use["networks, optimisers, statistics"], by_use["replay buffers"]
         held = sum(x.nbytes for key, x in state(trainer).items() if isinstance(x, torch.Tensor))
         rings = [algorithm.replay.ring for algorithm in trainer.parts.algorithms.values()]
+        if name == "sac":  # its kernels
+            (algorithm,) = trainer.parts.algorithms.values()
+            kernels = (algorithm.steps, trainer.parts.actors["agent"].actor)
+            held += sum(x.nbytes for each in kernels for x in each.arrays.values())
     arrays = [x for ring in rings for x in (*ring.arrays.values(), ring.priority, ring.counts, ring.masses) if x is not None]
     assert buffers == sum(x.nbytes for x in arrays)
     needs += buffers

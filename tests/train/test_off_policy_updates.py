@@ -26,8 +26,7 @@ from gpu_vecenv.train import DDPGConfig, NetworkConfig, Noise, SACConfig, TD3Con
 from gpu_vecenv.train.algorithms.contract import Setup
 from gpu_vecenv.train.algorithms.off_policy import learner
 from gpu_vecenv.train.algorithms.off_policy.heads import ScalarHead
-from gpu_vecenv.train.algorithms.sac import make_sac
-from gpu_vecenv.train.algorithms.td3 import TD3
+from gpu_vecenv.train.fused.off_policy import make_sac, make_td3
 from gpu_vecenv.train.policies.actor import make_deterministic_policy, make_soft_policy
 from gpu_vecenv.train.policies.contract import Inputs
 from gpu_vecenv.train.policies.networks import WorldSpec
@@ -36,8 +35,8 @@ from gpu_vecenv.train.storage.replay import Batch
 KINDS = {
     "sac": (SACConfig, make_soft_policy, make_sac, ReferenceSAC),
     "choices": (SACConfig, make_soft_policy, make_sac, ReferenceChoices),
-    "td3": (TD3Config, make_deterministic_policy, TD3, ReferenceTD3),
-    "ddpg": (DDPGConfig, make_deterministic_policy, TD3, ReferenceTD3),
+    "td3": (TD3Config, make_deterministic_policy, make_td3, ReferenceTD3),
+    "ddpg": (DDPGConfig, make_deterministic_policy, make_td3, ReferenceTD3),
 }
 
 
@@ -105,8 +104,10 @@ def random_batch(group, rng, size, agents, gamma):
     return Batch(before, action, normal(*shape) * valid, inputs(discount != 0), discount, valid, weight, place)
 
 
-def random_case(kind, seed, monkeypatch, processes=None, size=None):
-    """Return an algorithm with random batches, its noise, and its reference; of several processes with its part of each batch."""
+def random_case(kind, seed, monkeypatch, processes=None, size=None, fused=False):
+    """Return an algorithm with random batches, its noise, and its reference; of several processes with its part of each batch.
+    With ``fused`` it has kernels of its own on the CPU.
+    """
     rng = np.random.default_rng(seed)
     agents, some, steps = (int(rng.integers(2, 4)) if rng.random() < 0.5 else 0), int(rng.integers(2, 7)), 4
     size = size or some
@@ -119,19 +120,20 @@ def random_case(kind, seed, monkeypatch, processes=None, size=None):
         options |= [{}, {"target_entropy": 0.3}, {"temperature_learning_rate": None}][seed % 3]
     if kind == "td3":
         options |= {"target_noise": 0.4, "policy_delay": int(rng.choice([1, 2, 4]))}
-    if kind != "choices" and rng.random() < 0.4:
+    if kind != "choices" and rng.random() < 0.4 and not fused:
         options |= {"num_atoms": int(rng.integers(2, 9)), "value_min": -3.0, "value_max": 2.0}
     if rng.random() < 0.4:
         options |= {"priority_exponent": 0.6}
     options = config(**options)
-    network = NetworkConfig((7, 5), str(rng.choice(["tanh", "relu", "elu", "silu"])), layer_norm=seed % 3 == 1)
+    network = NetworkConfig((7, 5), str(rng.choice(["tanh", "relu", "elu", "silu"])), layer_norm=seed % 3 == 1 and not fused)
     batches = [random_batch(group, rng, size, agents, options.gamma) for _ in range(steps)]
     replay = Batches(batches if processes is None else [part_of(batch, processes) for batch in batches])
     monkeypatch.setattr(learner, "Replay", lambda *args: replay)
     rows = SimpleNamespace(group=group, shape=(5, agents) if agents else (5,))
     policy = make_policy("p", group, seed, network, options, None, True, WorldSpec())
-    setup = Setup(rows, network, None, torch.device("cpu"), seed, 100, False, False, processes)
+    setup = Setup(rows, network, None, torch.device("cpu"), seed, 100, fused, False, processes)
     algorithm = make(policy, options, setup)
+    assert (algorithm.not_fused == "") == fused
     with torch.no_grad():  # moderate numbers in place of nearly constant outputs
         target = algorithm.target_network.parameters() if hasattr(algorithm, "target_network") else ()
         for x in (*policy.parameters(), *target, algorithm.critics.flat, algorithm.targets.flat):
@@ -215,10 +217,12 @@ def take_kernels(algorithm):
 @pytest.mark.parametrize("kind, seed, kernels", [
     *((kind, seed, False) for kind in KINDS for seed in range(8)),
     *((kind, seed, True) for kind in ("sac", "td3", "ddpg") for seed in range(4)),
+    *((kind, seed, "host") for kind in ("sac", "td3", "ddpg") for seed in range(12)),
 ])  # fmt: skip
 def test_an_update_equals_the_papers(kind, seed, kernels, monkeypatch):
-    algorithm, replay, reference, steps = random_case(kind, seed, monkeypatch)
-    if kernels:
+    """By operations of torch, by the kernels that a GPU has, too, and by those of the host alone."""
+    algorithm, replay, reference, steps = random_case(kind, seed, monkeypatch, fused=kernels == "host")
+    if kernels is True:
         take_kernels(algorithm)
     else:
         algorithm.by_kernels = False

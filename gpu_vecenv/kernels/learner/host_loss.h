@@ -1,11 +1,12 @@
 // PPO's loss of the rows of a tile on the host, and its derivatives by the outputs; the formulas are those of learner/loss.h and of
 // gpu_vecenv/train/algorithms/loss.py. An array of a tile has GV_ROWS numbers for each output or entry, so a vector has rows.
 #pragma once
+#include "learner/host_adam.h"
 #include "learner/host_network.h"
+#include "learner/slab.h"
 
 #define GV_FORBIDDEN -3.4028234663852886e38f  // logit of a forbidden choice, as in distributions.py
 #define GV_HALF_LOG_TURN 0.918938533204672742f  // ln(2 pi) / 2
-#define GV_LANES_OF_SUMS 16
 
 struct GvHostSettings {
     float clip, entropy_coef, value_coef, mean, factor;

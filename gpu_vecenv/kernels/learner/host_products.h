@@ -14,10 +14,16 @@ struct GvFactor {
     gv_i64 by_row, by_inner;
 };
 
-// C = start + A B for ROWS rows and VECTORS vectors of columns. Rows of `start` lie start_row apart, those of B b_row.
-template <gv_i32 ROWS, gv_i32 VECTORS>
+// Sums are stored as they are.
+struct GvPlain {
+    GV_METHOD GvVector operator()(const GvVector& sum, const float* /*place*/) const { return sum; }
+};
+
+// C = finish(start + A B) for ROWS rows and VECTORS vectors of columns. Rows of `start` lie start_row apart, those of B b_row.
+// finish(sum, place) gets the place in C.
+template <gv_i32 ROWS, gv_i32 VECTORS, class Finish>
 GV_INLINE void gv_product_tile(const GvFactor& a, const float* b, gv_i64 b_row, gv_i32 inner, const float* start, gv_i64 start_row,
-                               float* c, gv_i64 c_row) {
+                               float* c, gv_i64 c_row, const Finish& finish) {
     GvVector sums[ROWS][VECTORS];
     for (gv_i32 m = 0; m < ROWS; ++m) {
         for (gv_i32 v = 0; v < VECTORS; ++v) sums[m][v] = gv_load_vector(start + m * start_row + v * GV_WIDTH);
@@ -31,31 +37,63 @@ GV_INLINE void gv_product_tile(const GvFactor& a, const float* b, gv_i64 b_row, 
         }
     }
     for (gv_i32 m = 0; m < ROWS; ++m) {
-        for (gv_i32 v = 0; v < VECTORS; ++v) gv_store_vector(c + m * c_row + v * GV_WIDTH, sums[m][v]);
+        for (gv_i32 v = 0; v < VECTORS; ++v) {
+            float* place = c + m * c_row + v * GV_WIDTH;
+            gv_store_vector(place, finish(sums[m][v], place));
+        }
     }
 }
 
 // The same for a number of rows, in tiles of ROWS rows, then in smaller ones.
-template <gv_i32 ROWS, gv_i32 VECTORS>
+template <gv_i32 ROWS, gv_i32 VECTORS, class Finish>
 GV_INLINE void gv_product_columns(gv_i32 rows, GvFactor a, const float* b, gv_i64 b_row, gv_i32 inner, const float* start,
-                                  gv_i64 start_row, float* c, gv_i64 c_row) {
+                                  gv_i64 start_row, float* c, gv_i64 c_row, const Finish& finish) {
     for (; rows >= ROWS; rows -= ROWS, a.at += ROWS * a.by_row, start += ROWS * start_row, c += ROWS * c_row) {
-        gv_product_tile<ROWS, VECTORS>(a, b, b_row, inner, start, start_row, c, c_row);
+        gv_product_tile<ROWS, VECTORS>(a, b, b_row, inner, start, start_row, c, c_row, finish);
     }
-    if constexpr (ROWS > 1) gv_product_columns<ROWS / 2, VECTORS>(rows, a, b, b_row, inner, start, start_row, c, c_row);
+    if constexpr (ROWS > 1) {
+        gv_product_columns<ROWS / 2, VECTORS>(rows, a, b, b_row, inner, start, start_row, c, c_row, finish);
+    }
 }
 
-// C = start + A B, for a number of columns that is a multiple of GV_STEP.
+// C = finish(start + A B), for a number of columns that is a multiple of GV_STEP.
+template <class Finish = GvPlain>
 static __attribute__((noinline)) void gv_product(gv_i32 rows, gv_i32 columns, gv_i32 inner, const GvFactor& a, const float* b,
-                                                 gv_i64 b_row, const float* start, gv_i64 start_row, float* c, gv_i64 c_row) {
+                                                 gv_i64 b_row, const float* start, gv_i64 start_row, float* c, gv_i64 c_row,
+                                                 const Finish& finish = Finish()) {
     constexpr gv_i32 WIDTH = GV_TILE_VECTORS * GV_WIDTH;
     gv_i32 first = 0;
     for (; first + WIDTH <= columns; first += WIDTH) {
-        gv_product_columns<GV_TILE_ROWS, GV_TILE_VECTORS>(rows, a, b + first, b_row, inner, start + first, start_row, c + first, c_row);
+        gv_product_columns<GV_TILE_ROWS, GV_TILE_VECTORS>(rows, a, b + first, b_row, inner, start + first, start_row, c + first, c_row,
+                                                          finish);
     }
     if constexpr (WIDTH > GV_STEP) {
         if (first < columns) {
-            gv_product_columns<GV_TILE_ROWS, 1>(rows, a, b + first, b_row, inner, start + first, start_row, c + first, c_row);
+            gv_product_columns<GV_TILE_ROWS, 1>(rows, a, b + first, b_row, inner, start + first, start_row, c + first, c_row, finish);
+        }
+    }
+}
+
+// Row by row the products with `count` rows of B, plus `start`: C = start + A B^T, for few of them. Rows of both factors lie a
+// multiple of GV_STEP apart, with zeros up to it in B. A sum has GV_STEP parts, whatever the width of vectors.
+static __attribute__((noinline)) void gv_few_products(gv_i32 rows, gv_i32 count, gv_i32 inner, const float* a, const float* b,
+                                                      const float* start, float* c, gv_i64 c_row) {
+    constexpr gv_i32 PARTS = GV_STEP / GV_WIDTH;
+    const gv_i32 columns = (inner + GV_STEP - 1) / GV_STEP * GV_STEP;
+    for (gv_i32 row = 0; row < rows; ++row) {
+        for (gv_i32 n = 0; n < count; ++n) {
+            GvVector sums[PARTS] = {};
+            for (gv_i32 i = 0; i < columns; i += GV_STEP) {
+                for (gv_i32 p = 0; p < PARTS; ++p) {
+                    const gv_i32 at = i + p * GV_WIDTH;
+                    sums[p] = gv_fused_or_two(gv_load_vector(a + (gv_i64)row * columns + at),
+                                              gv_load_vector(b + (gv_i64)n * columns + at), sums[p]);
+                }
+            }
+            float parts[GV_STEP], sum = start[n];
+            for (gv_i32 p = 0; p < PARTS; ++p) gv_store_vector(parts + p * GV_WIDTH, sums[p]);
+            for (gv_i32 i = 0; i < GV_STEP; ++i) sum += parts[i];
+            c[row * c_row + n] = sum;
         }
     }
 }

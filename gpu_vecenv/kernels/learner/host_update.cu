@@ -11,6 +11,36 @@
 #include "learner/host_loss.h"
 #include "learner/totals.h"
 
+// Pairs of weights and biases of network 0, the actor, or 1, the critic.
+GV_FN const GvHostTensor* gv_network(const GvArgs& a, gv_i32 number) { return a.tensors + (number != 0 ? a.critic_first : 0); }
+GV_FN GvRoom gv_room(const GvArgs& a, gv_i32 team) {
+    float* at = a.room + (gv_i64)team * a.room_floats;
+    GvRoom room = gv_units_room(a, a.tensors, at);  // a critic has fewer outputs
+    room.deltas = at;
+    room.other = at + GV_ROWS * (gv_i64)a.most_columns;
+    room.rest = room.other + GV_ROWS * (gv_i64)a.most_columns;
+    return room;
+}
+
+// Normalised features of samples; zeros for rows without one, which have the number -1.
+GV_FN void gv_features(const GvArgs& a, const gv_i32* samples, gv_i32 rows, float* features) {
+    const gv_i32 count = a.features, columns = GV_UP(count);
+    const float limit = a.norm.limit;
+    for (gv_i32 row = 0; row < rows; ++row) {
+        float* to = features + (gv_i64)row * columns;
+        for (gv_i32 i = count; i < columns; ++i) to[i] = 0.0f;
+        if (samples[row] < 0) {
+            for (gv_i32 i = 0; i < count; ++i) to[i] = 0.0f;
+            continue;
+        }
+        const float* from = gv_sample(a.obs, samples[row], a.samples_per_step);
+        GV_INDEPENDENT
+        for (gv_i32 i = 0; i < count; ++i) {
+            to[i] = gv_clamp((from[i] - a.norm.offset[i]) * a.norm.scale[i] + a.norm.shift[i], -limit, limit);
+        }
+    }
+}
+
 // Sums of a team: those of the actor, then those of the critic. The terms of a network are the last ones.
 GV_FN float* gv_partial_of(const GvArgs& a, gv_i32 network, gv_i32 block) {
     return a.partial + (gv_i64)block * (a.actor_partial + a.critic_partial) + (network == 0 ? 0 : a.actor_partial);
@@ -31,7 +61,7 @@ GV_FN void gv_learn(const GvArgs& a, const GvHostSettings& settings, gv_i32 numb
     if (number == 1) gv_values_loss(a, settings, loss, rows, of_loss.outputs, room.deltas, sums);
     else if (a.box.log_std != nullptr) gv_numbers_loss(a, settings, loss, rows, of_loss, room.deltas, sums);
     else gv_choices_loss(a, settings, loss, rows, of_loss, room.deltas, sums);
-    gv_backward(a, network, rows, room, partial);
+    gv_backward(a, network, rows, room, {partial, nullptr});
 }
 
 // A team learns for both networks, as they read the same features, from adjacent tiles.
@@ -55,18 +85,6 @@ GV_FN void gv_gradient_block(const GvArgs& a, const GvLanes&, gv_i32 block) {
         for (gv_i32 i = 0; i < GV_LANES_OF_SUMS; ++i) sum += sums.terms[term][i];
         for (gv_i32 network = 0; network < 2; ++network) gv_partial_of(a, network, block)[gv_terms_at(a, network) + term] = sum;
     }
-}
-
-// A sum of squares, in the same order for all widths of vectors.
-GV_FN float gv_squares(const float* x, gv_i32 count) {
-    float sums[GV_LANES_OF_SUMS] = {}, sum = 0.0f;
-    gv_i32 i = 0;
-    for (; i + GV_LANES_OF_SUMS <= count; i += GV_LANES_OF_SUMS) {
-        for (gv_i32 j = 0; j < GV_LANES_OF_SUMS; ++j) sums[j] += x[i + j] * x[i + j];
-    }
-    for (; i < count; ++i) sum += x[i] * x[i];
-    for (gv_i32 j = 0; j < GV_LANES_OF_SUMS; ++j) sum += sums[j];
-    return sum;
 }
 
 GV_FN void gv_square_tensor(const GvArgs& a, const GvLanes&, gv_i32 t) {
@@ -123,19 +141,8 @@ GV_FN void gv_adam_tensor(const GvArgs& a, const GvLanes&, gv_i32 t) {
     }
     if (!step.taken) return;
     const GvHostTensor& tensor = a.tensors[t];
-    const float rate = *a.rate / gv_bias_correction(false, step.before + 1.0f);
-    const float root = gv_sqrt(gv_bias_correction(true, step.before + 1.0f)), eps = a.eps;
     const float factor = t >= a.critic_first ? step.of_critic : step.of_actor;
-    const float* sums = a.sums + tensor.first;
-    GV_INDEPENDENT
-    for (gv_i32 i = 0; i < tensor.outputs * tensor.inputs; ++i) {
-        const float gradient = sums[i] * factor;
-        const float m = GV_M_DECAY * tensor.m[i] + GV_M_SHARE * gradient;
-        const float v = GV_V_DECAY * tensor.v[i] + GV_V_SHARE * gradient * gradient;
-        tensor.m[i] = m;
-        tensor.v[i] = v;
-        tensor.weight[i] -= rate * m / (gv_sqrt(v) / root + eps);
-    }
+    gv_take_step(tensor, a.sums + tensor.first, factor, *a.rate, a.eps, step.before + 1.0f);
     *tensor.step = step.before + 1.0f;
     gv_pack_tensor(a, tensor);
 }

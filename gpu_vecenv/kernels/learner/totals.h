@@ -1,20 +1,12 @@
 // Steps of the optimiser in an update: their masks, and the totals of their terms.
 #pragma once
-#include "lib/powers.h"
-#include "program_args.h"
+#include "learner/bias_correction.h"
 
 // A step of the optimiser: its mask, and the factors of sums that give the clipped mean gradient.
 struct GvStep {
     bool wanted, taken;
     float norm, of_actor, of_critic, before;  // factors of the sums of both networks; steps of Adam before
 };
-
-// double: 1 - beta^n of a float would lose its digits for small n.
-// 1 - beta^n, for the beta of the first or the second moment.
-GV_FN float gv_bias_correction(bool second, float n) {
-    const double log_beta = second ? GV_LOG_V_DECAY : GV_LOG_M_DECAY;
-    return (float)(1.0 - gv_exp_for_power((double)n * log_beta));
-}
 
 // Adds the terms of a minibatch to the totals, and stops the epochs after one whose mean divergence is too large. A lane has read
 // `totals`, `started` (epoch_start) and `terms`, so that their loads are in flight at the same time.

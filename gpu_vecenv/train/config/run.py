@@ -130,8 +130,8 @@ class TrainConfig:
     """Weights & Biases project that the metrics are sent to; None sends nothing."""
     kernels: Kernels = "auto"
     """``torch`` computes networks and losses by torch. With ``fused``, policies with built-in networks act and learn by kernels
-    of their own: on the CPU in float32, and on a GPU, where networks must be small, in products with operands of 16 bits. Other
-    policies do as with ``torch``.
+    of their own: on the CPU in float32, and on a GPU, for PPO alone and small networks, in products with operands of 16 bits.
+    Other policies do as with ``torch``.
 
     ``auto`` is fused with the ``precision`` float32, and otherwise torch.
     """

@@ -32,6 +32,6 @@ class SACConfig(OffPolicyConfig):
 
 
 register_algorithm(
-    "sac", SACConfig, "gpu_vecenv.train.algorithms.sac:make_sac", "gpu_vecenv.train.algorithms.off_policy.memory:sac_memory",
+    "sac", SACConfig, "gpu_vecenv.train.fused.off_policy:make_sac", "gpu_vecenv.train.fused.off_policy:sac_memory",
     "gpu_vecenv.train.policies.actor:make_soft_policy",
 )  # fmt: skip

@@ -65,8 +65,8 @@ class DDPGConfig(OffPolicyConfig):
 
 
 _PARTS = (
-    "gpu_vecenv.train.algorithms.td3:TD3",
-    "gpu_vecenv.train.algorithms.off_policy.memory:td3_memory",
+    "gpu_vecenv.train.fused.off_policy:make_td3",
+    "gpu_vecenv.train.fused.off_policy:td3_memory",
     "gpu_vecenv.train.policies.actor:make_deterministic_policy",
 )
 register_algorithm("td3", TD3Config, *_PARTS)

@@ -22,5 +22,5 @@ def not_fused_lines(not_fused: Mapping[str, str], device: str) -> list[str]:
     if any(why != Algorithm.not_fused for why in not_fused.values()):
         kind = device.partition(":")[0]
         option = "; --precision tf32 or bfloat16 makes wide layers faster" if kind == "cuda" else ""
-        lines.append(f"torch takes {TIMES[kind]} times as long for an iteration of networks that can have them{option}")
+        lines.append(f"torch takes {TIMES[kind]} times as long for an iteration of PPO with networks that can have them{option}")
     return lines

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from gpu_vecenv.backend.programs import Call
-from gpu_vecenv.backend.trainer_programs import HOST_TENSOR, HOST_UPDATE
+from gpu_vecenv.backend.trainer_programs import HOST_UPDATE
 from gpu_vecenv.train.fused.kernels import norm_numbers
 from gpu_vecenv.train.fused.tile_plan import Sizes, up_to
 from gpu_vecenv.train.policies.actor_critic import ActorCritic
@@ -109,8 +109,9 @@ class HostLayout:
     def point(self, call: Call, moments: dict[Tensor, dict[str, Tensor]] | None = None) -> None:
         """Point to the weights, and to their moments in Adam."""
         for place, parameter in zip(call.args.tensors, self.parameters, strict=False):
-            for name in HOST_TENSOR.form._fields_[4:]:
-                setattr(place, name[0], getattr(parameter, name[0]))
+            for name, value in parameter._asdict().items():
+                if name != "weight":
+                    setattr(place, name, value)
             place.weight = parameter.weight.data_ptr()
             if moments is not None:
                 state = moments[parameter.weight]

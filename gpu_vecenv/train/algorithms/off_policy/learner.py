@@ -45,10 +45,13 @@ class RandomStart:
     def __init__(self, actor: Actor, random: RandomPolicy, begun: Tensor):
         """Store both; ``begun``, bool (), says on the device which one acts."""
         self.actor, self.random, self.begun = actor, random, begun
+        self.on_host = begun.numpy() if begun.device.type == "cpu" else None  # the flag itself
         self.zero = torch.zeros((), dtype=torch.float32, device=begun.device)
 
     def act(self, inputs: Inputs, draw: Draw, deterministic: bool = False) -> tuple[Tensor, Tensor]:
-        """See ``Policy.act()``; log-probabilities of random play are 0."""
+        """See ``Policy.act()``; log-probabilities of random play are 0. On the CPU one of both is computed."""
+        if self.on_host is not None and self.on_host:
+            return self.actor.act(inputs, draw, deterministic)[:2]
         action, log_prob = self.actor.act(inputs, draw, deterministic)[:2]
         return torch.where(self.begun, action, self.random.act(inputs, draw)[0]), torch.where(self.begun, log_prob, self.zero)
 
@@ -154,21 +157,30 @@ class OffPolicy(Algorithm):
         """See ``Algorithm.update()``."""
         with torch.no_grad():
             self.replay.add(samples)
-            new, filled = self._total(samples.valid.sum()), self._total(self.replay.filled)
-            self.seen += new
-            torch.logical_and(self.seen >= self.options.learning_starts, filled > 0, out=self.gate)
-            self.begun |= self.gate
+            new, filled = self._count(samples)
             noise = self._normals()
         self.taken = []
         metrics = [self._sampled_step(step, noise[step], scalars) for step in range(self.options.gradient_steps)]
         with torch.no_grad():
-            steps = torch.stack(self.taken).sum()
-            rows = self.num_rows * (1 if self.processes is None else self.processes.count)
-            update_to_data = torch.where(new > 0, self.options.gradient_steps * rows / new, self.nan)
-            terms = torch.stack([*self._means(metrics), update_to_data])
-            learned = torch.where(self.gate, terms, self.nan)  # NaN stands for no value
-            counts = torch.stack((filled, steps, self.gate * len(self.taken) - steps)).float()
-            return torch.cat((learned[:-1], counts[:1], learned[-1:], counts[1:]))
+            return self._metrics(metrics, new, filled)
+
+    def _count(self, samples: Samples) -> tuple[Tensor, Tensor]:
+        """Return the new transitions and those of the buffer, int64 () each, and decide whether steps are wanted."""
+        new, filled = self._total(samples.valid.sum()), self._total(self.replay.filled)
+        self.seen += new
+        torch.logical_and(self.seen >= self.options.learning_starts, filled > 0, out=self.gate)
+        self.begun |= self.gate
+        return new, filled
+
+    def _metrics(self, metrics: Sequence[dict[str, Tensor]], new: Tensor, filled: Tensor) -> Tensor:
+        """Return the numbers of ``metric_names`` for those of all gradient steps."""
+        steps = torch.stack(self.taken).sum()
+        rows = self.num_rows * (1 if self.processes is None else self.processes.count)
+        update_to_data = torch.where(new > 0, self.options.gradient_steps * rows / new, self.nan)
+        terms = torch.stack([*self._means(metrics), update_to_data])
+        learned = torch.where(self.gate, terms, self.nan)  # NaN stands for no value
+        counts = torch.stack((filled, steps, self.gate * len(self.taken) - steps)).float()
+        return torch.cat((learned[:-1], counts[:1], learned[-1:], counts[1:]))
 
     def _means(self, metrics: Sequence[dict[str, Tensor]]) -> list[Tensor]:
         """Return the mean of each term over the gradient steps that have it; terms of the same steps by one operation."""

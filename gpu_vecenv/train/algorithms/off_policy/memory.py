@@ -41,10 +41,15 @@ def _memory(
     weights, units = Critics.weights_and_units(*shape, setup.network)
     moments = 2 * sum(x.nbytes for x in policy.parameters())
     replay = replay_bytes(setup.rows, options.replay_size, options.n_steps, options.priority_exponent)
-    rows = options.batch_size * math.prod(setup.rows.shape[1:])
+    rows = num_rows(options, setup)
     actor = sum(x.shape[0] for x in policy.network.parameters() if x.dim() > 1)
     # A batch with both observations, these again as rows and with actions, and the units of critics and policy.
     floats = 6 * policy.num_features + 8 * policy.group.num_entries + IN_FLIGHT * (units + actor)
     atoms = shape[2] ** 2 if options.num_atoms > 1 else 0
     noise = normals * options.gradient_steps * policy.group.num_entries
     return 4 * NETWORKS * weights + moments + replay, 4 * rows * (floats + 2 * atoms + noise) + 4 * 2 * weights
+
+
+def num_rows(options: OffPolicyConfig, setup: Setup) -> int:
+    """Return the rows of a batch."""
+    return options.batch_size * math.prod(setup.rows.shape[1:])

@@ -1,0 +1,156 @@
+"""Makes SAC, TD3 and DDPG of a policy, on the CPU with kernels of their own where they fit, and counts their memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gpu_vecenv.backend.trainer_programs import MOST_HOST_LAYERS
+from gpu_vecenv.train.algorithms.contract import Algorithm, Setup
+from gpu_vecenv.train.algorithms.off_policy import memory
+from gpu_vecenv.train.algorithms.off_policy.batch import Minibatch
+from gpu_vecenv.train.algorithms.off_policy.learner import OffPolicy
+from gpu_vecenv.train.algorithms.sac import make_sac as make_sac_by_torch
+from gpu_vecenv.train.algorithms.sac.sac import SAC
+from gpu_vecenv.train.algorithms.td3 import TD3
+from gpu_vecenv.train.config.off_policy import OffPolicyConfig
+from gpu_vecenv.train.config.sac import SACConfig
+from gpu_vecenv.train.config.td3 import DDPGConfig, TD3Config
+from gpu_vecenv.train.fused.host_explorer import HostExplorer
+from gpu_vecenv.train.fused.host_off_policy import HostSteps, are_watched
+from gpu_vecenv.train.fused.host_off_policy_layout import Layout
+from gpu_vecenv.train.policies.actor import ActorPolicy, Deterministic, SquashedGaussian
+from gpu_vecenv.train.policies.contract import Actor
+from gpu_vecenv.train.storage.samples import Samples
+
+
+class _OnHost(OffPolicy):
+    """Counts and metrics of updates by numbers of the host, which on the CPU take less time than operations of torch."""
+
+    not_fused = ""
+
+    def _count(self, samples: Samples) -> tuple[Tensor, Tensor]:
+        new, seen, filled = np.count_nonzero(samples.valid.numpy()), self.seen.numpy(), self.replay.filled
+        seen[...] += new
+        wanted = bool(seen >= self.options.learning_starts) and bool(filled.numpy() > 0)
+        self.gate.numpy()[...] = wanted
+        self.begun.numpy()[...] |= wanted
+        return torch.tensor(new, dtype=torch.int64, device=filled.device), filled
+
+    def _metrics(self, metrics: Sequence[dict[str, Tensor]], new: Tensor, filled: Tensor) -> Tensor:
+        found, steps, count = dict.fromkeys(self.terms, math.nan), sum(bool(x.numpy()) for x in self.taken), int(new.numpy())
+        if wanted := bool(self.gate.numpy()):
+            for name in self.terms:
+                numbers = [float(each[name].numpy()) for each in metrics if name in each]
+                found[name] = sum(numbers) / len(numbers)
+        update_to_data = self.options.gradient_steps * self.num_rows / count if wanted and count else math.nan
+        counts = (int(filled.numpy()), update_to_data, steps, wanted * len(self.taken) - steps)
+        return torch.tensor([*found.values(), *counts], dtype=torch.float32, device=filled.device)
+
+
+class HostSAC(_OnHost, SAC):
+    """Soft actor-critic of numbers whose gradient steps are those of kernels."""
+
+    def __init__(self, policy: ActorPolicy, options: SACConfig, setup: Setup):
+        """See ``SAC``."""
+        super().__init__(policy, options, setup)
+        self.steps = HostSteps(self, layout_of(policy, options, setup), setup.network)
+        self.network = setup.network
+
+    def explorer(self) -> Actor:
+        """See ``OffPolicy.explorer()``."""
+        return HostExplorer(super().explorer(), cast(SquashedGaussian, self.policy), self.network, None)
+
+    def gradient_step(self, step: int, batch: Minibatch, noise: Tensor) -> tuple[dict[str, Tensor], Tensor | None]:
+        """See ``OffPolicy.gradient_step()``."""
+        if are_watched(self.policy):
+            return super().gradient_step(step, batch, noise)
+        return self.steps.take(batch, noise, True)
+
+
+class HostTD3(_OnHost, TD3):
+    """TD3 or DDPG whose gradient steps are those of kernels."""
+
+    def __init__(self, policy: Deterministic, options: TD3Config | DDPGConfig, setup: Setup):
+        """See ``TD3``."""
+        super().__init__(policy, options, setup)
+        self.steps = HostSteps(self, layout_of(policy, options, setup), setup.network)
+        self.network = setup.network
+
+    def explorer(self) -> Actor:
+        """See ``OffPolicy.explorer()``."""
+        return HostExplorer(super().explorer(), self.policy, self.network, self.options.exploration_noise)
+
+    def gradient_step(self, step: int, batch: Minibatch, noise: Tensor) -> tuple[dict[str, Tensor], Tensor | None]:
+        """See ``OffPolicy.gradient_step()``."""
+        if are_watched(self.policy):
+            return super().gradient_step(step, batch, noise)
+        return self.steps.take(batch, noise, (step + 1) % self.options.policy_delay == 0)
+
+
+def layout_of(policy: ActorPolicy, options: SACConfig | TD3Config | DDPGConfig, setup: Setup) -> Layout:
+    """Return the places of an algorithm's numbers."""
+    if isinstance(options, SACConfig):
+        return Layout(policy, setup.network, 2, False)
+    return Layout(policy, setup.network, options.num_critics, True)
+
+
+def why_not_host(policy: ActorPolicy, options: OffPolicyConfig, setup: Setup) -> str:
+    """Return why an algorithm has no kernels of its own; empty if it has them."""
+    if not setup.fused:
+        return "the run does not want them"
+    if setup.device.type != "cpu" or not policy.group.continuous:
+        return Algorithm.not_fused
+    if setup.processes is not None:
+        return "several processes share its updates"
+    if options.num_atoms != 1:
+        return "its critics have atoms"
+    if setup.network.layer_norm:
+        return "its hidden layers are normalised"
+    if (hidden := len(setup.network.hidden_sizes)) >= MOST_HOST_LAYERS:
+        return f"it has {hidden} hidden layers, not at most {MOST_HOST_LAYERS - 1}"
+    if any(p.dtype != torch.float32 or not p.requires_grad or not p.is_contiguous() for p in policy.parameters()):
+        return "its weights are not all float32 and trained"
+    return ""
+
+
+def make_sac(policy: ActorPolicy, options: SACConfig, setup: Setup) -> Algorithm:
+    """Return soft actor-critic for the actions of a policy."""
+    reason = why_not_host(policy, options, setup)
+    algorithm = make_sac_by_torch(policy, options, setup) if reason else HostSAC(policy, options, setup)
+    algorithm.not_fused = reason
+    return algorithm
+
+
+def make_td3(policy: Deterministic, options: TD3Config | DDPGConfig, setup: Setup) -> Algorithm:
+    """Return TD3 or DDPG of a policy."""
+    reason = why_not_host(policy, options, setup)
+    algorithm = (TD3 if reason else HostTD3)(policy, options, setup)
+    algorithm.not_fused = reason
+    return algorithm
+
+
+def sac_memory(policy: ActorPolicy, options: SACConfig, setup: Setup) -> tuple[int, int]:
+    """Return the bytes that last, and the most bytes that an update takes at a time."""
+    lasting, update = memory.sac_memory(policy, options, setup)
+    return lasting + _kernel_bytes(policy, options, setup), update
+
+
+def td3_memory(policy: ActorPolicy, options: TD3Config | DDPGConfig, setup: Setup) -> tuple[int, int]:
+    """Return the bytes that last, and the most bytes that an update takes at a time."""
+    lasting, update = memory.td3_memory(policy, options, setup)
+    return lasting + _kernel_bytes(policy, options, setup), update
+
+
+def _kernel_bytes(policy: ActorPolicy, options: SACConfig | TD3Config | DDPGConfig, setup: Setup) -> int:
+    """Return the bytes of the kernels' arrays, for gradient steps and for actions."""
+    if why_not_host(policy, options, setup):
+        return 0
+    of_steps = layout_of(policy, options, setup).num_floats(memory.num_rows(options, setup))
+    of_actions = HostExplorer.layout_of(policy, setup.network).num_floats_of_actions(math.prod(setup.rows.shape))
+    return 4 * sum((*of_steps.values(), *of_actions.values()))
