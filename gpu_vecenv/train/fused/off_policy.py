@@ -35,6 +35,7 @@ class _OnHost(OffPolicy):
     not_fused = ""
 
     def _count(self, samples: Samples) -> tuple[Tensor, Tensor]:
+        """See ``OffPolicy``."""
         new, seen, filled = np.count_nonzero(samples.valid.numpy()), self.seen.numpy(), self.replay.filled
         seen[...] += new
         wanted = bool(seen >= self.options.learning_starts) and bool(filled.numpy() > 0)
@@ -43,6 +44,7 @@ class _OnHost(OffPolicy):
         return torch.tensor(new, dtype=torch.int64, device=filled.device), filled
 
     def _metrics(self, metrics: Sequence[dict[str, Tensor]], new: Tensor, filled: Tensor) -> Tensor:
+        """See ``OffPolicy``."""
         found, steps, count = dict.fromkeys(self.terms, math.nan), sum(bool(x.numpy()) for x in self.taken), int(new.numpy())
         if wanted := bool(self.gate.numpy()):
             for name in self.terms:
