@@ -26,8 +26,8 @@ PORTS = {"WarpCartPole-v1": "cartpole", "WarpGridTag-v0": "grid_tag", "Pot-v0": 
 """Files of hooks in ``ports`` by id."""
 
 OF_SPREAD = {
-    "spread": ("Spread-v0", {"num_envs": 12, "max_episode_steps": 30}),
-    "spread, more agents than lanes": ("Spread-v0", {"num_envs": 3, "num_walkers": 40, "max_episode_steps": 30}),
+    "walkers": ("Spread-v0", {"num_envs": 12, "max_episode_steps": 30}),
+    "walkers, more agents than lanes": ("Spread-v0", {"num_envs": 3, "num_walkers": 40, "max_episode_steps": 30}),
 }
 CASES = {case: name for case, (name, _) in {**trajectory.CASES, **OF_SPREAD}.items() if name in PORTS}
 """Ids by case of ``hash_of()``."""

@@ -9,11 +9,12 @@ from gpu_vecenv.backend.python import PythonBackend
 from gpu_vecenv.backend.select import make_backend
 from gpu_vecenv.testing.builds import Builds
 from tests.marks import slow_but
+from tests.parity import trajectory
 from tests.parity.trajectory import RECORD
-from tests.pyhooks.cases import CASES, bits_of, hash_of, ported
+from tests.pyhooks.cases import CASES, OF_SPREAD, bits_of, hash_of, ported
 
 MODES = ("same_step", "next_step", "disabled")
-QUICK = ("cartpole", "grid tag", "harvest", "pot", "spread")
+QUICK = ("cartpole", "grid tag", "harvest", "pot", "walkers")
 """Cases that run in each run of the tests, one of each env."""
 
 CASES_OF_ALL = slow_but(QUICK, CASES)
@@ -32,6 +33,11 @@ def compiled(tmp_path_factory):
 @functools.cache
 def in_cpp(case, steps, **options):
     return hash_of(case, steps=steps, **options)
+
+
+def test_cases_of_spread_have_names_of_their_own():
+    """The record and the numbers of steps go by name."""
+    assert not OF_SPREAD.keys() & trajectory.CASES.keys()
 
 
 @pytest.mark.slow
