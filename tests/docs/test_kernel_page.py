@@ -5,6 +5,7 @@ import re
 import pytest
 
 from gpu_vecenv.backend.source import kernel_source
+from gpu_vecenv.spec.world_header import AGENT_NAMES
 from gpu_vecenv.testing.nvrtc import compile_ptx
 from tests.kernels.test_world import messages
 from tools.docs import kernel_page
@@ -15,7 +16,7 @@ INTERNAL = {
     "GvDrawn": set(),
     "GvAgentAction": {"given_index", "given_value", "checked_index", "checked_value"},
     "GvAgents": {"at", "of_lane", "begin", "end", "row_of", "rows_in_memory", "is_gathered", "rows_gathered", "copy_out",
-                 "in_row", "num_entries", "num_choices"},  # fmt: skip
+                 "in_row", "num_entries", "num_choices", "num_effects"},  # fmt: skip
 }
 """Methods that the package calls, and sizes like another one on the page."""
 
@@ -29,6 +30,11 @@ def test_every_method_is_on_the_page(struct):
     methods = set(re.findall(r"GV_METHOD [^(]*?[\s&*](\w+)\(", kernel_page.struct_text(struct, kernel_page.headers())))
     named = {name["name"].rpartition(".")[2] for name in kernel_page.NAMES if name["of"] == struct}
     assert methods - INTERNAL[struct] <= named and not named & INTERNAL[struct]
+
+
+@pytest.mark.parametrize("member", AGENT_NAMES)
+def test_what_agents_of_every_env_have_is_on_the_page(member):
+    assert any(f"{name['name']}.".startswith(f"me.{member}.") for name in kernel_page.NAMES)
 
 
 def test_names_stand_once_and_are_used_in_their_examples():

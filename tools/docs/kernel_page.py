@@ -34,7 +34,7 @@ def example_spec(kernel: Path) -> Any:
     return EnvSpec(
         name="Meadow-v0",
         kernel=kernel,
-        roles=(Role("prey", "num_prey", masked=(0,)), Role("hunter", 2, masked=(0,))),
+        roles=tuple(Role(name, n, masked=(0,), effects={"meal": (1,)}) for name, n in (("prey", "num_prey"), ("hunter", 2))),
         params=(
             Param("num_prey", 6, "int32", "number of prey", low=1, high=100),
             Param("num_cells", 16, "int32", "number of cells", low=1, high=100),
