@@ -85,7 +85,7 @@ SPEC = EnvSpec(
         Table("start_x", lambda p: start(p, "starting_location_x"), "explicit cells", "cells"),
         Table("start_y", lambda p: start(p, "starting_location_y"), "explicit cells", "cells"),
     ),
-    scratch=(Scratch("rows", "float32", scratch, "gathered observations", align=4),),
+    scratch=(Scratch("rows", "float32", scratch, "gathered observations"),),
     check=check,
     limit_is_rule=True,
     rewards={

@@ -93,7 +93,7 @@ def scratch(floats: Number, roles: int) -> tuple[Scratch, ...]:
 
     return (
         Scratch("force", "float32", ("num_agents", 2), "force on an agent"),
-        Scratch("rows", "float32", room, "gathered observations", align=4),
+        Scratch("rows", "float32", room, "gathered observations"),
     )
 
 

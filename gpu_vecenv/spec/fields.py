@@ -141,12 +141,13 @@ class Scratch:
     """An array that the lanes of a team share for one launch; ``w.scratch.NAME`` in hooks.
 
     Args:
-        name: identifier in kernels. In an array ``rows``, ``w.pairs`` gathers rows of observations, if they fit.
+        name: identifier in kernels. In an array ``rows`` of float32, ``w.pairs`` gathers rows of observations, if they fit.
         dtype: ``"float32"``, ``"int32"``, ``"uint16"`` or ``"uint8"``.
         shape: tuple of integers from 1 on and names of sizes. The last array may have a function of the parameters in its place,
             which returns a number of elements, from 0 on; on the host it has more. ``w.scratch.NAME_room`` is its length.
         doc: meaning, text of one line.
-        align: floats of which its offset is a multiple, such as 4 for rows that are read as vectors of four.
+        align: floats of which its offset is a multiple, such as 4 for memory that is read as vectors of four. An array ``rows``,
+            which is copied in such vectors, begins at a multiple of 4 in any case.
         most: on CUDA, an array of more elements gets no memory, and ``w.scratch.NAME_room`` is 0; None for any number.
     """
 
@@ -170,6 +171,11 @@ class Scratch:
     def extents(self) -> tuple[int | str, ...]:
         """Lengths of the axes; none for an array whose number of elements a function returns."""
         return () if callable(self.shape) else self.shape
+
+    @property
+    def boundary(self) -> int:
+        """Floats of which its offset is a multiple."""
+        return math.lcm(self.align, 4) if self.name == "rows" else self.align
 
     @property
     def bytes(self) -> int:

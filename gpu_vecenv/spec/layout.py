@@ -167,7 +167,7 @@ class Layout:
             else:
                 count = math.prod(self.sizes[n] if isinstance(n, str) else n for n in array.extents)
                 count = 0 if array.most is not None and count > array.most else count
-            floats = -(-floats // array.align) * array.align + -(-count * array.bytes // 4)
+            floats = -(-floats // array.boundary) * array.boundary + -(-count * array.bytes // 4)
         return max(1, floats)
 
     @cached_property

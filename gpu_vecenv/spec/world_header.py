@@ -126,7 +126,7 @@ def _scratch(spec: EnvSpec) -> Members:
     start = "0"  # floats before the array
     for array in spec.scratch if isinstance(spec.scratch, tuple) else ():
         ctype = C_TYPES[array.dtype]
-        start = _rounded(start, array.align)
+        start = _rounded(start, array.boundary)
         room = f"(GV_SCRATCH - ({start})) * {4 // array.bytes}" if array.is_rest else _elements(spec, array)
         address = f"({ctype}*)(team.scratch + ({start}))"
         members.append((f"GvPointer<{ctype}>", array.name, f'GV_CHECKED({address}, {room}, "w.scratch.{array.name}")'))

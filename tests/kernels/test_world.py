@@ -12,6 +12,7 @@ from gpu_vecenv.backend.source import KERNEL_FOLDER, kernel_source
 from gpu_vecenv.errors import SpecError
 from gpu_vecenv.spec.layout import Layout
 from gpu_vecenv.spec.library import neighbours_floats
+from gpu_vecenv.spec.world_header import world_header
 from tests.kernels.test_ptx import spec_of
 
 
@@ -64,6 +65,14 @@ def test_arrays_in_scratch_follow_one_another():
     assert floats(scratch=(Scratch("few", "float32", ("num_citizens",), most=5), bytes_of)) == 5 + 2
     assert floats(scratch=(Scratch("few", "float32", ("num_citizens",), most=4), bytes_of)) == 2
     assert floats(scratch=(bytes_of, Scratch("rest", "uint16", lambda p: 2 * p["num_citizens"]))) == 2 + 5
+
+
+@pytest.mark.parametrize(("align", "multiple"), [(1, 4), (4, 4), (6, 12)])
+def test_gathered_rows_begin_at_a_vector_of_four(align, multiple):
+    scratch = (Scratch("bytes", "uint8", ("num_citizens",)), Scratch("rows", "float32", lambda p: 40, align=align))
+    assert floats(scratch=scratch) == multiple + 40
+    header = world_header(dataclasses.replace(spec_of("Town-v0"), scratch=scratch))
+    assert f" / 4 + {multiple - 1}) / {multiple} * {multiple})), (GV_SCRATCH - " in header
 
 
 @pytest.mark.parametrize(("scratch", "message"), [

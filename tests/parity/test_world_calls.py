@@ -77,7 +77,7 @@ def gang(tmp_path_factory):
         reset_options=(ResetOption("start", 0.5, "value of the cells"),),
         scratch=(
             Scratch("spare", "uint8", ("hands",), "tools of a hand"),
-            Scratch("rows", "float32", lambda p: p["hands"] ** 2 + 4, "gathered rows", align=4),
+            Scratch("rows", "float32", lambda p: p["hands"] ** 2 + 4, "gathered rows"),
         ),
         metrics=(Metric("most", "max", "sum of all tools"),),
     )
