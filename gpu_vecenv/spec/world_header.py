@@ -282,13 +282,16 @@ def _range(spec: EnvSpec, role: Role | None) -> list[str]:
     k, checked = ("((void)k, 0)", f"((void){checked}, 0)") if alone else ("k", checked)
     index = f"gv_{r}agent(in.a, k)" if role else "k"
     row = f"gv_{r}row(in.a, in.team.world, k)" if role else "gv_row(in.a, in.team.world, k)"
+    in_role = "k" if role else _in_role(spec)
     lines = [
         f"// {'All agents' if role is None else f'Agents of the role {role.name}'} of a world.",
         f"struct {name} {{",
         "    GvWorldMemory in;  // a copy: compilers keep no struct in registers that has its own address",
         f"    GV_METHOD gv_i32 count() const {{ return {count}; }}",
         *(f"    GV_METHOD gv_i32 {size}() const {{ return gv_{p}{size}(in.a); }}" for p, size in _sizes_of_rows(spec, role)),
-        f"    GV_METHOD {agent} at(gv_i32 k, bool counts) const {{ return {agent}(in, {index}, k, {row}, row_of(k), counts); }}",
+        f"    GV_METHOD {agent} at(gv_i32 k, bool counts) const {{",
+        f"        return {agent}(in, {index}, {in_role}, {row}, row_of(k), counts);",
+        "    }",
         f"    GV_METHOD {agent} operator[](GvIndex k) const {{ return at({checked}, in.team.lane == 0); }}",
         f"    GV_METHOD {agent} of_lane(gv_i32 k) const {{",
         f"        GV_SET_AGENT({index})",
@@ -296,7 +299,7 @@ def _range(spec: EnvSpec, role: Role | None) -> list[str]:
         "    }",
         f"    GV_METHOD GvPhase<{name}> begin() const {{ return {{*this, in.team.lane, in.team.lanes}}; }}",
         "    GV_METHOD gv_i32 end() const { return count(); }",
-        *_gathering(spec, role, agent, index, row),
+        *_gathering(spec, role, agent, index, in_role, row),
     ]
     if role is not None and role.shared:
         address = f"gv_{r}shared(in.a, in.obs, in.team.world)"
@@ -309,13 +312,22 @@ def _range(spec: EnvSpec, role: Role | None) -> list[str]:
     return [*lines, "};", ""]
 
 
+def _in_role(spec: EnvSpec) -> str:
+    """Number in its role of agent k of the world. Agents are numbered role by role."""
+    text, left = "", "k"
+    for role in spec.roles[:-1]:
+        text += f"{left} < gv_{role.name}_count(in.a) ? {left} : "
+        left = f"({left} - gv_{role.name}_count(in.a))"
+    return f"({text}{left})"
+
+
 def _sizes_of_rows(spec: EnvSpec, role: Role | None) -> list[tuple[str, str]]:
     """Prefix and name of the sizes of the rows of a range; none for agents whose rows have different lengths."""
     groups = [group for group in spec.groups if group.name == "" or role is not None and group.name == role.name]
     return [(group.prefix, size) for group in groups for size in group_sizes(group) if size != "continuous"]
 
 
-def _gathering(spec: EnvSpec, role: Role | None, agent: str, index: str, row: str) -> list[str]:
+def _gathering(spec: EnvSpec, role: Role | None, agent: str, index: str, in_role: str, row: str) -> list[str]:
     """Members of a range for ``GvPairs``: rows of roles, which lie apart in the agents view."""
     if spec.has_role_arrays:
         if role is None:
@@ -360,7 +372,7 @@ def _gathering(spec: EnvSpec, role: Role | None, agent: str, index: str, row: st
         "    }",
         f"    GV_METHOD {agent} in_row(gv_i32 k, const Rows& rows) const {{",
         f"        GV_SET_AGENT({index})",
-        f"        return {agent}(in, {index}, k, {row}, {select}, true);",
+        f"        return {agent}(in, {index}, {in_role}, {row}, {select}, true);",
         "    }",
     ]
 

@@ -9,7 +9,7 @@ from gpu_vecenv import TIME_LIMIT, EnvSpec, Field, GpuVectorEnv, Metric, Param, 
 KERNEL = """
 #include "world.h"
 GV_FN void env_reset(GvWorld& w) {
-    for (auto me : w.agents) me.kind = w.draw(0, me.index).below(3);
+    for (auto me : w.agents) me.kind = 100 * me.in_role + w.agents[me.index].in_role;
     for (int cell : w.each(4)) w.state.cells[cell] = w.options.start;
     if (w.once) w.state.chosen = 0;
 }
@@ -68,7 +68,7 @@ def gang(tmp_path_factory):
         params=(Param("hands", 40, "int32", "hands in a world", low=1), TIME_LIMIT),
         sizes=("hands",),
         state=(
-            Field("kind", "int32", ("num_agents",), "kind of an agent"),
+            Field("kind", "int32", ("num_agents",), "numbers in the role, twice"),
             Field("tools", "float32", ("hands", 2), "what a hand holds"),
             Field("cells", "float32", (4,), "sums"),
             Field("chosen", "int32", (), "order of the chief"),
@@ -107,6 +107,7 @@ def test_sums_pairs_and_agents_are_those_of_python(lanes, hands, gang, builds):
     env = gang(lanes, builds, hands=hands, max_episode_steps=3)
     env.reset(seed=1, options={"start": 0.25})
     assert (env.get_state()["cells"] == 0.25).all()
+    np.testing.assert_array_equal(env.get_state()["kind"], [[*(101 * np.arange(hands)), 0]] * 3)
     random = np.random.default_rng(hands)
     for _ in range(3):
         tools, order = random.integers(0, 3, (3, hands, 2)).astype(np.int32), random.integers(0, 5, (3, 1)).astype(np.int32)
