@@ -345,6 +345,8 @@ class Expressions:
             return Value(text, "i32", natural=True, once=base.once, counts=mine and handle.group == "agents")
         if name == "in_role" and self.words.numbered(handle.group):
             return Value(text, "i32", natural=True, once=base.once, counts=mine)
+        if name == "in_role":
+            self.fail(node, "'in_role' is known of agents of w.role.NAME; agents of w.agents have 'index'")
         if name in ("action", "reward") and self.hook != "env_step":
             self.fail(node, f"{name!r} exists in env_step only")
         if name == "action" and self.words.acts(handle.group):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_vecenv import Scratch
+from gpu_vecenv import Role, Scratch
 from gpu_vecenv.errors import HookError
 from gpu_vecenv.pyhooks.translate import translate
 from tests.pyhooks.ledger import FIRST, HEAD, spec_of_text, text_with
@@ -53,6 +53,15 @@ def test_features_that_gathered_rows_would_overwrite_are_refused(tmp_path):
                 translate(spec, spec.kernel, text)
         else:
             translate(spec, spec.kernel, text)
+
+
+def test_a_number_in_a_role_is_refused_where_the_role_is_not_known(tmp_path):
+    text = text_with("\ndef env_step(w):\n    for me in w.agents:\n        me.reward = f32(me.in_role)\n")
+    spec = spec_of_text(text, tmp_path)
+    translate(spec, spec.kernel, text)
+    two_roles = dataclasses.replace(spec, roles=(*spec.roles, Role("clerk", 1)))
+    with pytest.raises(HookError, match=rf"hooks.py:{FIRST + 3}: env_step: 'in_role' is known of agents of w.role.NAME"):
+        translate(two_roles, spec.kernel, text)
 
 
 @pytest.mark.parametrize("name", ["env_reset", "env_step", "env_observe"])
