@@ -281,8 +281,15 @@ def _compared(spec: EnvSpec, name: str, folder: Path, flags: tuple[str, ...], by
         return f"does not compile: {type(error).__name__}: {str(error)[-1500:]}"
     finally:
         built.unlink(missing_ok=True)
-    same = all(np.array_equal(one, two, equal_nan=one.dtype.kind == "f") for one, two in zip(by_python, compiled, strict=True))
+    same = all(bits(one) == bits(two) for one, two in zip(by_python, compiled, strict=True))
     return "same" if same else "Python and the kernel differ"
+
+
+def bits(array: np.ndarray) -> bytes:
+    """Return the bits of an array, which tell -0 from 0; those of NaN may differ between processors."""
+    if array.dtype.kind != "f":
+        return array.tobytes()
+    return np.where(np.isnan(array), array.dtype.type(np.nan), array).tobytes()
 
 
 GOOD = ("refused", "fault", "endless", "same", "accepted")

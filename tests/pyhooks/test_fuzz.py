@@ -3,15 +3,21 @@
 import random
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from tests.pyhooks.fuzz import GOOD, PORTS, SEEDS, fuzz, mutant, verdict
+from tests.pyhooks.fuzz import GOOD, PORTS, SEEDS, bits, fuzz, mutant, verdict
 
 
 def test_mutants_are_refused_or_accepted_without_a_traceback():
     counts = fuzz(60, seed=7, compiles=False, most=150)
     assert {said: count for said, count in counts.items() if said not in GOOD} == {}
     assert counts["refused"] > 30 and counts["accepted"] > 15
+
+
+def test_the_sign_of_zero_is_compared_and_that_of_nan_is_not():
+    zero, nan = np.zeros(1, np.float32), np.full(1, np.nan, np.float32)
+    assert bits(zero) != bits(-zero) and bits(nan) == bits(-nan) and bits(zero) == bits(zero.view(np.int32))
 
 
 def test_mutants_differ():
