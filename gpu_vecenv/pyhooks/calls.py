@@ -105,7 +105,8 @@ class Calls(Expressions):
         if value.type not in C_TYPES:
             self.fail(node, f"{self.quoted(node)} converts {NOUNS.get(value.type, value.type)}; it takes f32, i32 or bool")
         natural = name == "i32" and (value.natural or value.type == "bool")
-        return Value(f"({C_TYPES[name]}){value.text}", name, static=value.static, once=value.once, natural=natural,
+        text = f"gv_float_of({value.text})" if (name, value.type) == ("f32", "i32") else f"({C_TYPES[name]}){value.text}"
+        return Value(text, name, static=value.static, once=value.once, natural=natural,
                      counts=value.counts and name == "i32")  # fmt: skip
 
     def _builtin(self, node: ast.Call, name: str, scope: Scope) -> Value:

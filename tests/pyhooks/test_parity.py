@@ -3,11 +3,15 @@
 import functools
 import json
 
+import numpy as np
 import pytest
+from gymnasium.spaces import Box, Discrete
 
+from gpu_vecenv import TIME_LIMIT, EnvSpec, Field, GpuVectorEnv, Role
 from gpu_vecenv.backend.python import PythonBackend
 from gpu_vecenv.backend.select import make_backend
 from gpu_vecenv.testing.builds import Builds
+from tests.devices import DEVICES
 from tests.marks import slow_but
 from tests.parity import trajectory
 from tests.parity.trajectory import RECORD
@@ -105,3 +109,49 @@ def test_a_gpu_gives_the_same_bits(case, block, monkeypatch):
     monkeypatch.setenv("GPU_VECENV_BLOCK_SIZE", str(block))
     on_gpu = hash_of(case, device="cuda:0", backend=lambda layout: make_backend(ported(layout), "cuda:0", "numpy"))
     assert on_gpu == in_cpp(case, None)
+
+
+ROUNDED = {
+    "hooks.cu": """
+#include "world.h"
+GV_FN void env_reset(GvWorld& w) { for (auto me : w.agents) me.x = -0.5f; }
+GV_FN void env_step(GvWorld& w) {
+    for (auto me : w.agents) me.x = gv_float_of((gv_i32)me.x);
+    if (w.once) w.truncate_at(w.params.max_episode_steps);
+}
+GV_FN void env_observe(GvWorld& w) { for (auto me : w.agents) me.obs = {me.x}; }
+""",
+    "hooks.py": """
+from gpu_vecenv.pyhooks import f32, i32
+def env_reset(w):
+    for me in w.agents:
+        me.x = -0.5
+def env_step(w):
+    for me in w.agents:
+        me.x = f32(i32(me.x))
+    if w.once:
+        w.truncate_at(w.params.max_episode_steps)
+def env_observe(w):
+    for me in w.agents:
+        me.obs = [me.x]
+""",
+}
+
+
+@pytest.mark.parametrize("device", [*DEVICES, "optimised"])
+@pytest.mark.parametrize("name", ROUNDED)
+def test_the_float_of_an_integer_is_never_minus_zero(name, device, tmp_path):
+    """GCC makes of the plain conversions one instruction that keeps the sign."""
+    kernel = tmp_path / name
+    kernel.write_text(ROUNDED[name])
+    spec = EnvSpec(
+        name="Rounded-v0", kernel=kernel, roles=(Role("point", 3),), params=(TIME_LIMIT,),
+        state=(Field("x", "float32", ("num_agents",), "place"),), action=lambda p: Discrete(2),
+        observation=lambda p: Box(-1, 1, (1,)),
+    )  # fmt: skip
+    env = GpuVectorEnv(spec, num_envs=2, device="cpu" if device == "optimised" else device, array="numpy")
+    if device == "optimised":  # whatever the level of the tests is
+        env.worlds.backend = Builds(tmp_path).backend("-O3")(env.layout)
+    env.reset(seed=0)
+    obs = env.step(np.zeros((2, 3), np.int32))[0]
+    np.testing.assert_array_equal(obs.view(np.uint32), 0)

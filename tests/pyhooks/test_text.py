@@ -188,7 +188,7 @@ def env_step(w):
         8: "        const gv_i32 half = gv_floor_quotient(me.gold, 2);",
         9: "        if ((half > w.t)) {",
         10: "            me.gold = (me.gold - 1);",
-        11: "        me.reward = ((float)half * w.params.tax);",
+        11: "        me.reward = (gv_float_of(half) * w.params.tax);",
     }
     for number, piece in expected.items():
         assert f"#line {number} {path}\n{piece}\n" in made

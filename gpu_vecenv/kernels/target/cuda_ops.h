@@ -22,6 +22,9 @@ GV_FN gv_u64 gv_double_bits(double x) { return (gv_u64)__double_as_longlong(x); 
 // double: as above.
 GV_FN double gv_double_from_bits(gv_u64 bits) { return __longlong_as_double((gv_i64)bits); }
 
+// The float of an integer that was made from a float: (float)x may be -0 on the host.
+GV_FN float gv_float_of(gv_i32 x) { return (float)x; }
+
 // a * b + c, rounded once. Only quotients may use it; the comment in the assembly marks it for the test of compiled text.
 GV_FN float gv_fused(float a, float b, float c) {
     float sum;

@@ -38,6 +38,9 @@ GV_FN double gv_double_from_bits(gv_u64 bits) {
     return x;
 }
 
+// (float)x. GCC makes (float)(gv_i32)y one instruction that rounds y towards 0, which gives -0 where y is above -1 and not positive.
+GV_FN float gv_float_of(gv_i32 x) { return x == 0 ? 0.0f : (float)x; }
+
 GV_FN float gv_fused(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 GV_FN float gv_reciprocal_guess(float y) { return 1.0f / y; }
 GV_FN float gv_min_magnitude(float x, float y) { return gv_abs(y) < x ? gv_abs(y) : x; }
