@@ -11,6 +11,7 @@ import gymnasium
 import pytest
 
 import gpu_vecenv
+from tools.docs.readme import blocks
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = """
@@ -104,3 +105,20 @@ def test_a_users_script_is_checked_after_the_install_of_readme(checker, tmp_path
     found = [line for line in done.stdout.splitlines() if re.search(r"\b(error|warning):?\s", line) and "script.py:" in line]
     assert len(found) == 1, done.stdout + done.stderr
     assert "no_such_method" in found[0] and f"script.py:{len(SCRIPT.splitlines())}" in found[0]
+
+
+PAGES = ("how-do-i.md", "learn/trained-policy.md", "rewards.md", "worlds.md")
+
+
+@pytest.mark.in_ci
+def test_mypy_finds_nothing_in_the_code_of_pages(tmp_path):
+    """A user's editor knows the envs of ``make_vec`` and ``Run``, so it underlines nothing in what they copy."""
+    pytest.importorskip("mypy")
+    copied = [block for page in PAGES for block in blocks(ROOT / "docs" / page) if block.language == "python"]
+    for block in copied:
+        (tmp_path / f"{block.path.stem.replace('-', '_')}_{block.line}.py").write_text(block.text)
+    scripts = sorted(path.name for path in tmp_path.glob("*.py"))
+    assert len(scripts) == len(copied) > 20
+    command = [sys.executable, "-m", "mypy", "--cache-dir", "cache", "--python-executable", sys.executable, *scripts]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -7,9 +7,9 @@ import tempfile
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
-from gymnasium.vector import VectorEnv, VectorWrapper
+from gymnasium.vector import VectorWrapper
 
 from gpu_vecenv.render.notebook import MAX_EMBEDDED, picture_html, pixels, png, table_html, video_html
 from gpu_vecenv.train.config import TrainConfig, resolve
@@ -26,6 +26,9 @@ from gpu_vecenv.train.runner.run_policy import RunPolicy
 from gpu_vecenv.train.runner.saved_policy import saved_policy
 from gpu_vecenv.train.runner.watch import watch
 from gpu_vecenv.train.runner.wrappers import evaluate_as_saved, through_wrappers
+
+if TYPE_CHECKING:
+    from gpu_vecenv.vector.env.vector_env import GpuVectorEnv
 
 VIDEO_FILE = "video.mp4"
 CURVES_WIDTH, VIDEO_WIDTH = 900, 480
@@ -69,7 +72,7 @@ class Run:
         """
         return TrainConfig.of_run(self.folder)
 
-    def make_env(self, num_worlds: int = 1, device: str = "auto", **options: Any) -> VectorEnv:
+    def make_env(self, num_worlds: int = 1, device: str = "auto", **options: Any) -> GpuVectorEnv[Any]:
         """Make the env of the run with its parameters; if its id makes wrappers, with their statistics, which stay as they are.
 
         Args:
@@ -77,6 +80,9 @@ class Run:
             device: ``auto``, ``cpu`` or ``cuda:0``.
             **options: further arguments of ``make_vec``, such as ``view`` and ``array``, and parameters of the env that differ
                 from the run's. An env in wrappers needs ``view="agents"``.
+
+        Returns:
+            The env, or wrappers around it if its id makes them.
 
         Raises:
             CheckpointError: the run has no usable checkpoint, of an env in wrappers.
@@ -93,7 +99,7 @@ class Run:
                 if unwrapped.num_agents > 1 and unwrapped.view != "agents":
                     raise ConfigError(f'make_env: expected view="agents" for {config.env_id}, which has wrappers')
                 evaluate_as_saved(through_wrappers(env, config.env_id), self.folder)
-        return env
+        return cast("GpuVectorEnv[Any]", env)
 
     def policy(self, name: str | None = None, best: bool = False, device: str = "auto", seed: int = 0) -> RunPolicy:
         """Return a policy of the run, ready to act.
