@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterable, Sequence
 
 from gpu_vecenv.cli.run_options import LearningOptions, RunOptions, option_name
@@ -49,10 +50,13 @@ def require_places(words: Sequence[str], options: Iterable[str]) -> None:
     """
     fields = [field.name for group in (RunOptions, LearningOptions) for field in dataclasses.fields(group)]
     known = {*options, *map(option_name, fields)}
-    for word in words:
+    for number, word in enumerate(words):
         option, _, value = word.partition("=")
         if not option.startswith("--") or option in known:
             continue
+        after = list(itertools.takewhile(lambda word: not word.startswith("--"), words[number + 1 :]))
+        if "=" not in word and len(after) == 1:
+            value = after[0]
         place = _place(option[2:].replace("-", "_"), words)
         if place:
             raise ParameterError(f"{option}: expected {place}{value or 'VALUE'} in its place.")

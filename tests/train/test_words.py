@@ -21,14 +21,15 @@ from gpu_vecenv.train.config.presets import preset_of
 
 
 @pytest.mark.parametrize(("words", "error"), [
-    ("train WarpTag-v0 --num-runners 20", "--num-runners: expected --env num_runners=VALUE in its place."),
+    ("train WarpTag-v0 --num-runners 20", "--num-runners: expected --env num_runners=20 in its place."),
     ("train WarpTag-v0 --num-runners=20", "--num-runners: expected --env num_runners=20 in its place."),
-    ("train WarpTag-v0 --lr 1e-3", "--lr: expected --ppo learning_rate=VALUE in its place."),
+    ("train WarpTag-v0 --lr 1e-3 --seed 1", "--lr: expected --ppo learning_rate=1e-3 in its place."),
+    ("train WarpTag-v0 --lr --seed 1", "--lr: expected --ppo learning_rate=VALUE in its place."),
     ("train WarpTag-v0 --learning-rate=1e-3", "--learning-rate: expected --ppo learning_rate=1e-3 in its place."),
-    ("train WarpTag-v0 --hidden-sizes 64", "--hidden-sizes: expected --network hidden_sizes=VALUE in its place."),
-    ("train WarpTag-v0 --total-timesteps 100", "--total-timesteps: expected --total-steps VALUE in its place."),
-    ("memory WarpCartPole-v1 --gravity 3", "--gravity: expected --env gravity=VALUE in its place."),
-    ("eval runs/a --num-runners 3", "--num-runners: expected --env num_runners=VALUE in its place."),
+    ("train WarpTag-v0 --hidden-sizes 64 64", "--hidden-sizes: expected --network hidden_sizes=VALUE in its place."),
+    ("train WarpTag-v0 --total-timesteps 100", "--total-timesteps: expected --total-steps 100 in its place."),
+    ("memory WarpCartPole-v1 --gravity 3", "--gravity: expected --env gravity=3 in its place."),
+    ("eval runs/a --num-runners 3", "--num-runners: expected --env num_runners=3 in its place."),
 ])  # fmt: skip
 def test_options_in_other_places_name_theirs(words, error, capsys):
     assert main(words.split()) == 2
