@@ -71,6 +71,17 @@ def test_links_lead_to_pages_and_to_the_repository(site):
     assert text(page, "git+https://REPOSITORY") == "git+https://example.org/owner/name"
 
 
+def test_a_search_for_load_policy_shows_its_page_first(site, hooks):
+    """Recipes have the same words in their headings, and Material's search reads the weight of a page from its meta data."""
+    config, _ = site
+    met = {}
+    for uri in ("docs/learn/trained-policy.md", "docs/how-do-i.md"):
+        page = SimpleNamespace(file=SimpleNamespace(src_uri=uri), meta={})
+        hooks.on_page_markdown("## Load a policy\n", page, config, [])
+        met[uri] = page.meta
+    assert met == {"docs/learn/trained-policy.md": {"search": {"boost": 2}}, "docs/how-do-i.md": {}}
+
+
 def test_envs_play_behind_their_films_and_titles(site):
     _, text = site
     gallery = text("docs/gallery.md", "![Tag](figures/gallery/tag.webp)\n![Catalysis](figures/gallery/catalysis.webp)\n")

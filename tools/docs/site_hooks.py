@@ -24,6 +24,9 @@ OUTSIDE_DOCS = ("*.md", "LICENSE", "CITATION.cff", "benchmarks/*.md", "benchmark
 """Files outside of ``docs/`` that the site includes."""
 
 
+FIRST = ("docs/learn/trained-policy.md",)
+"""Pages that a search shows before others with the same words in their headings, such as recipes."""
+
 LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([\w./-]+)(#[\w-]*)?\)")
 """A link to a file of the repository: its text, its path and its heading."""
 
@@ -70,8 +73,13 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Let links to notebooks lead to pages, links to files that are no pages to the repository; make tabs of two languages."""
+    """Let links to notebooks lead to pages, links to files that are no pages to the repository; make tabs of two languages.
+
+    Material's search multiplies the weights of a page by its boost.
+    """
     root, repository = Path(config.config_file_path).parent.resolve(), (config.repo_url or "").rstrip("/")
+    if page.file.src_uri in FIRST:
+        page.meta["search"] = {"boost": 2}
     if repository:
         markdown = markdown.replace("https://REPOSITORY", repository)
 
