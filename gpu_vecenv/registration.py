@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import Iterable
 from typing import Any
 
 import gymnasium
@@ -59,3 +61,9 @@ def register_envs() -> None:
     for name, variant in VARIANTS.items():
         spec = EnvSpec(name, **IDS[variant.env_id], kwargs=dict(variant.params))
         gymnasium.registry.setdefault(name, spec)
+
+
+def param_names(ids: Iterable[str] = IDS) -> list[str]:
+    """Return the names of the parameters of envs of ``IDS``, by default of all, for suggestions. It imports their specs."""
+    modules = [IDS[name]["entry_point"].partition(":")[0] for name in ids]
+    return [param.name for module in modules for param in importlib.import_module(f"{module}.spec").SPEC.params]

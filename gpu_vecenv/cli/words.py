@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from gpu_vecenv.cli.run_options import LearningOptions, RunOptions, option_name
 from gpu_vecenv.errors import ParameterError
-from gpu_vecenv.registration import IDS
+from gpu_vecenv.registration import IDS, param_names
 from gpu_vecenv.train.config import NetworkConfig, PPOConfig, TrainConfig
 from gpu_vecenv.train.config.checks import OTHER_NAMES
 from gpu_vecenv.variants import VARIANTS
@@ -76,9 +76,5 @@ def _place(name: str, words: Sequence[str]) -> str:
 
 def _params(words: Sequence[str]) -> list[str]:
     """Return the names of the parameters of the env that the words name, or of all bundled envs without one."""
-    import importlib
-
     named = [VARIANTS[word].env_id if word in VARIANTS else word for word in words]
-    named = [name for name in named if name in IDS] or list(IDS)
-    modules = [IDS[name]["entry_point"].partition(":")[0] for name in named]
-    return [param.name for module in modules for param in importlib.import_module(f"{module}.spec").SPEC.params]
+    return param_names([name for name in named if name in IDS] or IDS)

@@ -298,6 +298,7 @@ def test_dicts_in_the_constructor_change_fields_of_the_preset():
     (lambda: TrainConfig("WarpTag-v0", lr=1e-3), "'learning_rate' of 'ppo'"),
     (lambda: TrainConfig("WarpTag-v0", hidden_sizes=(8,)), "'hidden_sizes' of 'network'"),
     (lambda: TrainConfig("WarpTag-v0", n_envs=2), "'num_envs'"),
+    (lambda: TrainConfig("WarpTag-v0", num_runners=20), "'num_runners' of 'env_kwargs'"),
     (lambda: TrainConfig("WarpTag-v0", ppo={"lr": 1e-3}), "'learning_rate'"),
     (lambda: TrainConfig.from_options({"env_id": "WarpTag-v0", "lr": 1e-3}), "'learning_rate' of 'ppo'"),
     (lambda: PPOConfig(lr=1e-3), "'learning_rate'"),

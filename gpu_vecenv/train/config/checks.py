@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from gpu_vecenv.registration import param_names
 from gpu_vecenv.spec.validation import abbreviated
 from gpu_vecenv.train.errors import ConfigError
 
@@ -217,7 +218,8 @@ def from_options(cls: type[_Config], options: Mapping[str, Any]) -> _Config:
         ConfigError: an option is unknown or out of range.
     """
     require(isinstance(options, Mapping), cls.__name__, "options by name", options)
-    require_known(cls.__name__, options, _names(cls), _groups(cls))
+    if unknown := [name for name in options if name not in _names(cls)]:
+        require_known(cls.__name__, unknown, _names(cls), _groups(cls))
     return cls(**options)
 
 
@@ -226,8 +228,9 @@ def _names(cls: type) -> list[str]:
 
 
 def _groups(cls: type) -> dict[str, list[str]]:
-    """Return the names of fields of the dataclasses in ``cls.GROUPS``, by the option that holds them."""
-    return {option: _names(group) for option, group in getattr(cls, "GROUPS", {}).items()}
+    """Return names by the option that holds them: fields of the dataclasses in ``cls.GROUPS``, and parameters of envs."""
+    of_env = {"env_kwargs": param_names()} if "env_kwargs" in _names(cls) else {}
+    return {option: _names(group) for option, group in getattr(cls, "GROUPS", {}).items()} | of_env
 
 
 def suggests_names(cls: type[_Config]) -> type[_Config]:
