@@ -1,5 +1,6 @@
 """Hyperparameters that change during a run."""
 
+import contextlib
 import dataclasses
 
 import numpy as np
@@ -93,3 +94,19 @@ def test_iterations_of_a_resumed_run_have_the_weights_of_the_schedule(tmp_path):
     steps = 32 * np.arange(6)
     want = [np.interp(steps, [0, 100, 160, 1_000], [0.2, 0.5, -0.25, 0.0]), np.interp(steps, [0, 48], [0.2, 1.0])]
     torch.testing.assert_close(torch.tensor(seen, dtype=torch.float64), torch.tensor(np.array(want).T), rtol=1e-6, atol=1e-7)
+
+
+def test_a_run_says_from_which_step_on_it_learns_nothing(tmp_path, capsys):
+    config = TrainConfig("WarpCartPole-v1", 4, 64, device="cpu", out=str(tmp_path), ppo={"num_steps": 8, "num_minibatches": 1})
+    with contextlib.closing(Trainer(config)) as trainer:
+        trainer.train()
+    assert "learning rate is 0" not in capsys.readouterr().out
+    for changes, line in (
+        ({"total_steps": 128}, "agent: the learning rate is 0 from step 64 on (schedule_steps)\n"),
+        ({"total_steps": 192, "schedule_steps": 192}, ""),
+        ({"total_steps": 256, "ppo": dataclasses.replace(trainer.config.ppo, learning_rate_schedule="constant")}, ""),
+    ):
+        with contextlib.closing(Trainer.resume(str(tmp_path), **changes)) as trainer:
+            trainer.train()
+        printed = capsys.readouterr().out
+        assert line in printed and ("learning rate is 0" in printed) == bool(line)

@@ -325,6 +325,8 @@ class Trainer:
             say(_run_text(self.config, self.parts))
             for line in _preset_lines(self.config, self.parts) if self.iteration == 0 else ():
                 say(line)
+            for line in _still_lines(self.config, self.parts):
+                say(line)
             if self.live_address is not None:
                 say(f"live: {self.live_address}")
         if self._folder is not None:
@@ -615,3 +617,11 @@ def _preset_lines(config: ResolvedConfig, parts: RunState) -> list[str]:
     ppo = f"its preset for {config.env_id} on {'the CPU' if config.device == 'cpu' else 'a GPU'}"
     taken = {name: ppo if name == "ppo" else has if name in preset.algorithms else lacks for name in names}
     return [f"{name}: options left out are {text}" for name, text in taken.items() if name != "ppo" or preset.cpu is not None]
+
+
+def _still_lines(config: ResolvedConfig, parts: RunState) -> list[str]:
+    """Return a line for each policy whose learning rate falls to zero before the end of the run, where nothing is learned."""
+    if config.schedule_steps >= config.total_steps:
+        return []
+    still = [name for name in parts.algorithms if getattr(config.options_of(name), "learning_rate_schedule", "") == "linear"]
+    return [f"{name}: the learning rate is 0 from step {config.schedule_steps:,} on (schedule_steps)" for name in still]
