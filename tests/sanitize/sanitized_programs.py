@@ -16,7 +16,7 @@ FLAGS = tuple(os.environ["SANITIZER"].split())
 FOLDER = tempfile.TemporaryDirectory(prefix="sanitized-")
 
 UNCHANGED = compiler.compile_to_bytes
-compiler.compile_to_bytes = lambda spec, level, extra=(): UNCHANGED(spec, level, (*extra, *FLAGS))
+compiler.compile_to_bytes = lambda spec, level, extra=(), **options: UNCHANGED(spec, level, (*extra, *FLAGS), **options)
 
 
 @functools.cache

@@ -25,7 +25,11 @@ RUNS = {
     "values": ("test_q_policy.py test_pqn.py", "update_is or greedy or single or values"),
     "recurrences, order, statistics": ("test_program_builds.py", "threads"),
     "a GRU": ("fused/test_fused_recurrent.py", "(float64 or values) and (leavers or odd) or updates and leavers"),
-    "networks": ("fused/test_fused_gradient.py", "float64 and (odd or split or leavers)"),
+    "networks": ("fused/test_fused_gradient.py", "float64 and (odd or split or leavers or wide)"),
+    "rows of wide networks": ("fused/test_fused_act.py", "float64 and wide"),
+    "shared parts": ("fused/test_fused_shared.py", "float64"),
+    "many heads": ("fused/test_many_heads.py", "float64 and (masked or equal)"),
+    "off-policy gradients on the host": ("fused/test_host_off_policy.py", ""),
     "noise": ("test_noise.py", ""),
 }
 """Files of tests, and which of their tests."""

@@ -86,12 +86,13 @@ GV_FN GvSquashed gv_squashed_output(const GvArgs& a, const float* outputs, gv_i3
 GV_FN void gv_choose(const GvArgs& a, const GvHostTensor* network, const GvTile& tile, const float* noise, bool smooths) {
     gv_forward(a, network, tile.rows, tile.policy);
     const gv_i32 columns = gv_output_columns(a, network);
+    const bool draws = smooths || a.log_temperature != nullptr;  // otherwise there is no noise
     for (gv_i32 row = 0; row < tile.rows; ++row) {
         const float* outputs = tile.policy.units[a.num_layers] + (gv_i64)row * columns;
         float sum = 0.0f;
         for (gv_i32 entry = 0; entry < a.entries; ++entry) {
             const gv_i64 at = (gv_i64)row * a.entries + entry;
-            const float drawn = noise[(gv_i64)tile.first * a.entries + at];
+            const float drawn = draws ? noise[(gv_i64)tile.first * a.entries + at] : 0.0f;
             float action;
             if (a.log_temperature != nullptr) {
                 const GvSquashed now = gv_squashed_output(a, outputs, entry, drawn);
