@@ -44,6 +44,7 @@ def run(files, chosen, flags, folder, marks):
     """Run tests of the trainer with a sanitizer; return the process, with what the sanitizer wrote."""
     library = "tsan" if flags == THREADS else "asan"
     environment = {**os.environ, **OPTIONS, "SANITIZER": flags, "LD_PRELOAD": runtime(library)}
+    environment["GPU_VECENV_CACHE_DIR"] = str(folder / "kernels")  # other runs must not load kernels that are built with one
     environment["TSAN_OPTIONS"] += f":log_path={folder / 'races'}"
     # Addresses at random places leave no room for a thread sanitizer's tables.
     command = ["setarch", "-R"] if flags == THREADS else []
