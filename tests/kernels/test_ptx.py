@@ -168,7 +168,8 @@ def test_worlds_fill_the_shared_memory_of_a_block_at_most(citizens):
         spec = spec_of(name)
         arrays = tuple(array for array in spec.scratch if not array.is_rest)
         taken = Layout(replace(spec, scratch=arrays), spec.resolve(agents)).requested_scratch if arrays else 0
-        rest = Scratch("rows", "float32", lambda params, taken=taken: MAX_SCRATCH - (taken + 3) // 4 * 4)  # rows begin at four floats
+        taken += -taken % 4  # rows begin at four floats
+        rest = Scratch("rows", "float32", lambda params, taken=taken: MAX_SCRATCH - taken)
         spec = replace(spec, scratch=(*arrays, rest))
         assert 40 * 1024 < shared_bytes(compile_ptx(spec, 90, **agents)) <= 48 * 1024
 
