@@ -45,14 +45,14 @@ class _OnHost(OffPolicy):
 
     def _metrics(self, metrics: Sequence[dict[str, Tensor]], new: Tensor, filled: Tensor) -> Tensor:
         """See ``OffPolicy``."""
-        found, steps, count = dict.fromkeys(self.terms, math.nan), sum(bool(x.numpy()) for x in self.taken), int(new.numpy())
+        means, steps, count = dict.fromkeys(self.terms, math.nan), sum(bool(x.numpy()) for x in self.taken), int(new.numpy())
         if wanted := bool(self.gate.numpy()):
             for name in self.terms:
-                numbers = [float(each[name].numpy()) for each in metrics if name in each]
-                found[name] = sum(numbers) / len(numbers)
+                of_steps = [float(each[name].numpy()) for each in metrics if name in each]
+                means[name] = sum(of_steps) / len(of_steps)
         update_to_data = self.options.gradient_steps * self.num_rows / count if wanted and count else math.nan
         counts = (int(filled.numpy()), update_to_data, steps, wanted * len(self.taken) - steps)
-        return torch.tensor([*found.values(), *counts], dtype=torch.float32, device=filled.device)
+        return torch.tensor([*means.values(), *counts], dtype=torch.float32, device=filled.device)
 
 
 class HostSAC(_OnHost, SAC):

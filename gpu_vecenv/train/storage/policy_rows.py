@@ -296,10 +296,10 @@ class PolicyRows:
         arrays += [] if slabs.final_obs is None else [slabs.final_obs.own, slabs.final_obs.shared]
         arrays += [*self.agents, None if self.states is None else self.states.first]
         memory = {x.untyped_storage().data_ptr() for x in arrays if x is not None}
-        found = [samples.action, samples.log_prob, samples.reward, samples.env_reward, samples.agent, samples.state]
+        of_samples = [samples.action, samples.log_prob, samples.reward, samples.env_reward, samples.agent, samples.state]
         for obs in (samples.obs, samples.final_obs):
-            found += obs.values() if isinstance(obs, dict) else [obs]
-        return all(x is None or x.untyped_storage().data_ptr() in memory for x in found)
+            of_samples += obs.values() if isinstance(obs, dict) else [obs]
+        return all(x is None or x.untyped_storage().data_ptr() in memory for x in of_samples)
 
     def _samples(self, masks: TransitionMasks) -> Samples:
         """Return what ``samples()`` does."""

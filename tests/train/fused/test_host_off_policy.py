@@ -42,13 +42,13 @@ def algorithm_of(kind, case, fused, monkeypatch, replays=None, **options):
     group = random_group(kind, rng, agents=2 if case == "tanh" else 0)
     size = size // 2 if case == "tanh" else size
     config, make_policy, make, _ = KINDS[kind]
-    given = {"gradient_steps": 2, "batch_size": size, "learning_starts": 1, "tau": 0.3, "priority_exponent": 0.6, **options}
+    settings = {"gradient_steps": 2, "batch_size": size, "learning_starts": 1, "tau": 0.3, "priority_exponent": 0.6, **options}
     network = NetworkConfig(hidden, activation)
     replay = Batches([random_batch(group, rng, size, 2 if case == "tanh" else 0, 0.9) for _ in range(2)])
     monkeypatch.setattr(learner, "Replay", lambda *args: replay)
-    policy = make_policy("p", group, seed, network, config(**given), None, True, WorldSpec())
+    policy = make_policy("p", group, seed, network, config(**settings), None, True, WorldSpec())
     rows = SimpleNamespace(group=group, shape=(5, 2) if case == "tanh" else (5,))
-    algorithm = make(policy, config(**given), Setup(rows, network, None, CPU, seed, 100, fused, False))
+    algorithm = make(policy, config(**settings), Setup(rows, network, None, CPU, seed, 100, fused, False))
     with torch.no_grad():
         algorithm.targets.flat *= 1.1
     return algorithm
@@ -137,11 +137,11 @@ def test_actions_in_rollouts_are_those_of_torch(kind, case, rows, monkeypatch):
     inputs = Inputs(torch.randn(rows, algorithm.policy.num_features, generator=torch.Generator().manual_seed(1)))
     out = torch.empty(rows, algorithm.policy.group.num_entries), torch.empty(rows), torch.empty(rows)
     for deterministic in (False, True):
-        for given in (draw, dataclasses.replace(draw, out=out)):
-            found = explorer.act(inputs, given, deterministic)
-            for x, y in zip(found, explorer.actor.act(inputs, draw, deterministic), strict=True):
+        for counters in (draw, dataclasses.replace(draw, out=out)):
+            acted = explorer.act(inputs, counters, deterministic)
+            for x, y in zip(acted, explorer.actor.act(inputs, draw, deterministic), strict=True):
                 torch.testing.assert_close(x, y.detach(), rtol=1e-5, atol=1e-5)
-        assert found[0] is out[0] and found[1] is out[1]
+        assert acted[0] is out[0] and acted[1] is out[1]
     with torch.no_grad():
         algorithm.policy.network[-1].bias += 0.5  # a change of weights counts at once
     torch.testing.assert_close(explorer.act(inputs, draw)[0], explorer.actor.act(inputs, draw)[0].detach(), rtol=1e-5, atol=1e-5)
