@@ -111,13 +111,13 @@ def env_observe(w):
     """Its place, frozen steps and zap, and of the cells around it: walls, apples, agents of the other team."""
     window = 2 * RADIUS + 1
     for me in w.agents:
-        left = me.frozen_until - w.t
-        me.obs[0] = f32(me.x)
-        me.obs[1] = f32(me.y)
+        x, y, left = me.x, me.y, me.frozen_until - w.t
+        me.obs[0] = f32(x)
+        me.obs[1] = f32(y)
         me.obs[2] = f32(left) if left > 0 else 0.0
         me.obs[3] = f32(me.zaps)
         for n in range(window * window):
-            at_x, at_y = me.x + n % window - RADIUS, me.y + n // window - RADIUS
+            at_x, at_y = x + n % window - RADIUS, y + n // window - RADIUS
             wall = ground(w, at_x, at_y) == WALL
             others = 0
             for it in w.agents:
@@ -126,5 +126,5 @@ def env_observe(w):
             me.obs[4 + window * window + n] = 1.0 if not wall and w.at.apples[at_y, at_x] != 0 else 0.0
             me.obs[4 + 2 * window * window + n] = f32(others)
         for move in range(5):
-            free = ground(w, moved(w, me.x, move, 0), moved(w, me.y, move, 1)) != WALL
+            free = ground(w, moved(w, x, move, 0), moved(w, y, move, 1)) != WALL
             me.mask[move] = move == 0 or left <= 0 and free
