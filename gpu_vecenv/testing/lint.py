@@ -16,6 +16,7 @@ from gpu_vecenv.pyhooks.translate import translate
 from gpu_vecenv.spec.env_spec import EnvSpec
 from gpu_vecenv.spec.layout import Layout
 from gpu_vecenv.testing.axes import joined_axes
+from gpu_vecenv.testing.casts import joined_casts
 from gpu_vecenv.testing.conflicts import SCATTER, conflicts
 from gpu_vecenv.testing.errors import CheckError
 from gpu_vecenv.testing.kernel_text import (
@@ -137,7 +138,7 @@ def _by_line(text: str, violations: Violations) -> Violations:
 def _all_violations(text: str, ranges: Ranges) -> Violations:
     """Return all violations as (position, message)."""
     violations, commented, text = _doubles(text), text, without_comments(text)
-    violations += _banned(BANNED, text)
+    violations += [*_banned(BANNED, text), *joined_casts(text)]
     plain = without_lambdas(text)
     barrier_call = re.compile(rf"\b(?:{'|'.join(_functions_with_barriers(plain))})\s*\(")
     violations += _returns_before_barriers(plain, barrier_call) + _barriers_of_some_lanes(plain, barrier_call)

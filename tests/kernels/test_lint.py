@@ -9,6 +9,7 @@ from gpu_vecenv.cli.main import main
 from gpu_vecenv.spec.layout import Layout
 from gpu_vecenv.testing import lint as lint_kernels
 from gpu_vecenv.testing.axes import joined_axes
+from gpu_vecenv.testing.casts import joined_casts
 from tests.debug.faulty import SPEC as FAULTY
 from tests.kernels.test_ptx import SHAPES, spec_of
 from tests.pyhooks.cases import PORTS, port_of, spec_in_cpp
@@ -59,6 +60,31 @@ OFFENCES = {
     "gv_block_barrier(team);": "gv_block_barrier",
     "GV_FOR(i, a.n) { total(team, a.x); }": "GV_FOR",
 }
+
+CASTS = [
+    "(float)(int)x", "(float) (gv_i32) x", "(float)int(x)", "(float)static_cast<gv_i64>(x + y)", "(float)((int)x)",
+    "(float)(int)-x", "(float)(gv_i32)(x + 0.5f) + 1.0f", "float(int(x))", "float((unsigned int)p->x[i + 1])",
+    "float((gv_i32)f(x + y))",
+    "float( ((int)w.at.heights(y, x)) )", "static_cast<float>(static_cast<int>(x))", "static_cast< float >((unsigned char)x)",
+    "y * (float)(int)x", "(float)(int)*p", "float((int)*p)",
+]  # fmt: skip
+NO_JOINED_CASTS = [
+    "(float)x", "(float)(x)", "float(x)", "(float)((int)x + 1)", "float(int(x) + 1)", "float(int(x) * int(y))", "(int)(float)k",
+    "gv_float_of((gv_i32)x)", "(float)interest(x)", "(float)(interest)", "my_float(int(x))", "float(f((int)x))",
+    "(double)(int)x", "static_cast<float>(k)", "(float)(k = 1, (int)x + 2)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("cast", CASTS)
+def test_a_float_of_an_integer_of_a_float_is_reported(cast):
+    found = lint_kernels.lint(FRAME % f"x = {cast};")
+    assert [number for number, _ in found] == [9], found
+    assert "write gv_float_of((gv_i32)x)" in found[0][1]
+
+
+@pytest.mark.parametrize("text", NO_JOINED_CASTS)
+def test_other_conversions_are_not_reported(text):
+    assert list(joined_casts(text)) == []
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.name)
