@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from gpu_vecenv.pyhooks.calls import Calls, c_name
@@ -137,7 +138,11 @@ class Statements(Calls):
         lines += [self.line(node), f"{pad}while ({test.text}) {{"]
         self.block(node.body, inner, lines)
         lines.append(f"{pad}}}")
-        return scope.names
+        if test.text != "true" or _breaks(node.body):
+            return scope.names
+        if not any(isinstance(inside, ast.Return) for inside in ast.walk(node)):
+            self.fail(node, "this loop never ends; write a condition, `break`, or `return` in a helper")
+        return None
 
     def _for(self, node: ast.For, scope: Scope, lines: list[str]) -> Names:
         """Translate a loop of one lane: over a range of numbers, or over all agents of a range."""
@@ -485,6 +490,14 @@ def _loaded(node: ast.expr) -> ast.expr:
     if isinstance(node, ast.Subscript):
         return ast.copy_location(ast.Subscript(node.value, node.slice, ast.Load()), node)
     return node
+
+
+def _breaks(body: Iterable[ast.AST]) -> bool:
+    """Return True if a ``break`` in the body of a loop leaves this loop, not one inside it."""
+    return any(
+        isinstance(node, ast.Break) or not isinstance(node, ast.For | ast.While) and _breaks(ast.iter_child_nodes(node))
+        for node in body
+    )
 
 
 def new_region(body: list[ast.stmt]) -> Region:

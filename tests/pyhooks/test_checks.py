@@ -198,6 +198,29 @@ def env_step(w):
     np.testing.assert_array_equal(reward, [[1, 3, 10]] * 2)
 
 
+@pytest.mark.parametrize("device", ["python", "cpu"])
+def test_only_return_leaves_a_loop_of_a_helper(device, tmp_path):
+    env = ledger("""
+def steps_to_one(w, x: i32) -> i32:
+    number = 0
+    while True:
+        for k in range(9):
+            if k == number:
+                break
+        if x == 1:
+            return number
+        x = 3 * x + 1 if x % 2 == 1 else x // 2
+        number += 1
+
+
+def env_step(w):
+    for me in w.agents:
+        me.reward = f32(steps_to_one(w, me.index + 5))
+""", tmp_path, device=device)  # fmt: skip
+    env.reset(seed=0)
+    np.testing.assert_array_equal(env.step(ACTIONS)[4]["agent_reward"], [[5, 8, 16]] * 2)
+
+
 def test_hooks_without_a_fault_run(tmp_path):
     env = ledger("", tmp_path)
     env.reset(seed=0)
