@@ -17,6 +17,17 @@ PURPOSES = 0xFAFE
 DOUBLES = ("float", "int", "bool", "np", "numpy", "math", "torch")
 """Names of Python and of modules that compute in other types."""
 
+INSTEAD = {
+    "sum": "write a loop, or w.sum(agents, lambda it: ...)",
+    "len": "write w.agents.count(), or a size of the spec",
+    "any": "write w.any(agents, lambda it: ...)",
+    "all": "write `not w.any(...)`",
+    "round": "write floor(x + 0.5)",
+    "enumerate": "write `for i in range(n):` and take element i; the number of an agent is me.index",
+    "zip": "write `for i in range(n):` and take element i of each",
+}
+"""The words to write instead of functions of Python, by name."""
+
 
 class Calls(Expressions):
     """Calls in expressions."""
@@ -73,10 +84,13 @@ class Calls(Expressions):
                       f"{word}() returns nothing; it stands in a line of its own")  # fmt: skip
         if word in DOUBLES:
             self.fail(node, f"{word}() computes in other types; use f32, i32 and comparisons")
-        advice = {"sum": "write a loop, or w.sum(agents, lambda it: ...)", "len": "write w.agents.count(), or a size of the spec",
-                  "any": "write w.any(agents, lambda it: ...)", "all": "write `not w.any(...)`",
-                  "round": "write floor(x + 0.5)"}  # fmt: skip
-        self.fail(node, f"{word}() is not in the subset; {advice[word]}" if word in advice else self.unknown(word))
+        self.refuse_builtin(node, word)
+        self.fail(node, self.unknown(word))
+
+    def refuse_builtin(self, node: ast.AST, word: str) -> None:
+        """Refuse a function of Python for which hooks have something else."""
+        if word in INSTEAD:
+            self.fail(node, f"{word}() is not in the subset; {INSTEAD[word]}")
 
     def helper(self, node: ast.Call, function: ast.FunctionDef, scope: Scope, writing: bool) -> Value:
         """Translate a call of a function of the file."""

@@ -175,9 +175,11 @@ class Statements(Calls):
         return scope.names
 
     def check_loop(self, node: ast.For) -> None:
-        """Refuse an else, and a type comment."""
+        """Refuse an else, and a loop over several things at once."""
         if node.orelse:
             self.fail(node, "a loop has no else; set a local before `break`")
+        if isinstance(node.iter, ast.Call):
+            self.refuse_builtin(node, ast.unparse(node.iter.func))
 
     def loop_name(self, node: ast.AST, name: str, scope: Scope) -> None:
         """Refuse a loop's variable that is also a local: Python would change it, and C++ has another one."""
