@@ -225,7 +225,8 @@ def _result(name: str, receiver: Connection, process: Any, seconds: float) -> Re
         cause = signal.Signals(-process.exitcode).name if process.exitcode < 0 else f"status {process.exitcode}"
         status, detail = (
             "failed",
-            f"the process ended by {cause}; the check `bounds` shows the line of an access outside an array.",
+            f"the process ended by {cause}; the check `bounds` shows the line of an access outside an array, or of a division "
+            "of integers by 0.",
         )
     process.join(timeout=5)
     return Result(name, status, detail, seconds)

@@ -53,8 +53,8 @@ def test_results_of_all_kinds_become_rows(checks, capsys, monkeypatch):
     out = capsys.readouterr().out
     for words in (
         "rollouts", "40 steps", "there is no GPU", "failed values: step 3, world 1, obs[2]: 1.0 and 2.0.\n",
-        "failed bounds: the process ended by SIGKILL", "KeyError: \"of a user's reference\"",
-        "WarpCartPole-v1: 2 passed, 3 failed, 1 not run",
+        "failed bounds: the process ended by SIGKILL", "or of a division of integers by 0.\n",
+        "KeyError: \"of a user's reference\"", "WarpCartPole-v1: 2 passed, 3 failed, 1 not run",
     ):  # fmt: skip
         assert words in out, out
 
