@@ -65,6 +65,12 @@ def env_step(w):
         me.reward = 0.0
         me.gold = 3 // (me.gold - me.gold)
 """, 4, "3 // 0"),
+    "a rest of a division by 0": ("""
+def env_step(w):
+    for me in w.agents:
+        me.reward = 0.0
+        me.gold = 3 % (me.gold - me.gold)
+""", 4, "env_step: 3 % 0; step 1, world 0, agent 0."),
     "an index behind an array": ("""
 def env_step(w):
     for me in w.agents:
