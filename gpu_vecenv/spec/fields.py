@@ -141,7 +141,8 @@ class Scratch:
     """An array that the lanes of a team share for one launch; ``w.scratch.NAME`` in hooks.
 
     Args:
-        name: identifier in kernels. In an array ``rows`` of float32, ``w.pairs`` gathers rows of observations, if they fit.
+        name: identifier in kernels. In an array ``rows`` of float32, ``w.pairs`` gathers rows of observations, if it has room for
+            all features of its agents and for 6 n - 2 floats more, where n is the number of their roles.
         dtype: ``"float32"``, ``"int32"``, ``"uint16"`` or ``"uint8"``.
         shape: tuple of integers from 1 on and names of sizes. The last array may have a function of the parameters in its place,
             which returns a number of elements, from 0 on; on the host it has more. ``w.scratch.NAME_room`` is its length.

@@ -140,3 +140,33 @@ def test_several_sums_at_once_have_the_bits_of_one(lanes, gang, builds):
     np.testing.assert_array_equal(cells[:, 0], expected)
     np.testing.assert_array_equal(cells[:, 1], expected)
     env.close()
+
+
+GATHERED = """
+#include "world.h"
+GV_FN void env_reset(GvWorld& w) { if (w.once) w.state.day = 0; }
+GV_FN void env_step(GvWorld& w) { for (auto me : w.agents) me.reward = 0.0f; }
+GV_FN void env_observe(GvWorld& w) {
+    for (auto [me, k] : w.pairs(RANGE, w.each(3))) me.obs[k] = RANGE.is_gathered(w.scratch.rows_room) ? 1.0f : 0.0f;
+}
+"""
+
+
+@pytest.mark.parametrize(("agents", "number", "roles"), [("w.agents", 5, 2), ("w.role.red", 2, 1)])
+def test_rows_are_gathered_if_scratch_has_room_for_them_and_for_the_margin(agents, number, roles, tmp_path, builds):
+    """The margin is that of the page: 6 n - 2 floats for n roles."""
+    kernel = tmp_path / "gathered.cu"
+    kernel.write_text(GATHERED.replace("RANGE", agents))
+    spec = EnvSpec(
+        name="Gathered-v0", kernel=kernel, roles=(Role("red", 2), Role("blue", 3)),
+        params=(Param("room", 1, "int32", "floats of scratch", low=1), TIME_LIMIT), sizes=("room",),
+        state=(Field("day", "int32", (), "nothing"),), action=lambda p: Discrete(2),
+        observation=lambda p: Box(-1, 1, (3,)), scratch=(Scratch("rows", "float32", ("room",)),),
+    )  # fmt: skip
+    room = 3 * number + 6 * roles - 2
+    for given, gathers in ((room, 1), (room - 1, 0)):
+        env = GpuVectorEnv(spec, num_envs=2, device="cpu", array="numpy", room=given)
+        env.worlds.backend = builds.team(7, "-O0")(env.layout)
+        obs, _ = env.reset(seed=0)
+        np.testing.assert_array_equal(obs[:, :number], gathers)
+        env.close()
