@@ -170,3 +170,53 @@ def test_rows_are_gathered_if_scratch_has_room_for_them_and_for_the_margin(agent
         obs, _ = env.reset(seed=0)
         np.testing.assert_array_equal(obs[:, :number], gathers)
         env.close()
+
+
+READ = """
+#include "world.h"
+GV_FN void env_reset(GvWorld& w) { for (auto me : w.agents) me.seen = 0; }
+GV_FN void env_step(GvWorld& w) {
+    %s
+    for (auto me : w.agents) me.reward = 0.0f;
+}
+GV_FN void env_observe(GvWorld& w) { for (auto me : w.agents) me.obs = {(float)me.seen}; }
+"""
+WAYS = {
+    "for (auto me : w.agents) me.seen = me.action.index();": {1: 1, 2: 1, 7: 1},
+    "const int given = w.agents[3].action.index(); for (auto me : w.agents) me.seen = given;": {1: 1, 2: 1, 7: 1},
+    "for (auto me : w.agents) me.seen = w.agents[3].action.index();": {1: 5, 2: 3, 7: 1},
+    "for (auto me : w.agents) me.seen = w.agents[(me.index + 1) % 5].action.index();": {1: 1, 2: 1, 7: 0},
+    "w.count(w.agents, [&](auto it) { return it.action.index() == 1; });": {1: 1, 2: 0, 7: 0},
+    "for (auto [me, it] : w.pairs(w.agents)) me.action.index();": {1: 5, 2: 5, 7: 5},
+    "for (auto [me, it] : w.pairs(w.agents)) it.action.index();": {1: 5, 2: 2, 7: 0},
+}
+"""Ways to read actions, and how often the invalid action of agent 3 counts by the number of lanes."""
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory):
+    """Return the spec of an env in which five agents read actions in one of the ways."""
+    kernel = tmp_path_factory.mktemp("read") / "read.cu"
+    kernel.write_text(READ % "\n".join(f"if (w.params.way == {k}) {{ {way} }}" for k, way in enumerate(WAYS)))
+    return EnvSpec(
+        name="Read-v0", kernel=kernel, roles=(Role("reader", 5),),
+        params=(Param("way", 0, "int32", "number of the way to read actions"), TIME_LIMIT),
+        state=(Field("seen", "int32", ("num_agents",), "the action that was read"),), action=lambda p: Discrete(3),
+        observation=lambda p: Box(-9, 9, (1,)),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("lanes", [1, 2, 7])
+@pytest.mark.parametrize("way", WAYS)
+def test_how_often_an_invalid_action_counts(way, lanes, reader, builds):
+    """The page of hooks says so: the action of an agent that is taken by its number counts in the first lane alone."""
+    env = GpuVectorEnv(reader, num_envs=2, device="cpu", array="numpy", way=[*WAYS].index(way))
+    env.worlds.backend = builds.team(lanes, "-O0")(env.layout)
+    env.reset(seed=0)
+    actions = np.zeros((2, 5), np.int32)
+    actions[1, 3] = 8
+    env.worlds.step((actions, actions.ctypes.data, 4))  # unchecked, because the CPU refuses invalid actions before a step
+    assert int(env.worlds.arguments.invalid[0]) == WAYS[way][lanes]
+    np.testing.assert_array_equal(env.get_state()["seen"], 0)
+    env.worlds.arguments.invalid[:] = 0  # close() would raise an error
+    env.close()
