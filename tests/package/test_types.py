@@ -82,9 +82,11 @@ obs, info = env.reset(seed=0)
 print(obs.mean(), SPEC.name)
 config = TrainConfig("WarpTag-v0", ppo={"learning_rate": 1e-3}, policies={"runner": PolicyConfig(ppo={"gamma": 0.9})})
 metrics: dict[str, float] = Trainer(config).train()
+print(config.ppo.learning_rate * 2, config.network.hidden_sizes)
+print(config.ppo.lerning_rate)
 obs.no_such_method()
 """
-"""A user's script with one mistake, in its last line."""
+"""A user's script with two mistakes, in its last lines."""
 
 CHECKERS = {
     "mypy": ["mypy", "--strict", "--cache-dir", "cache"],
@@ -103,8 +105,10 @@ def test_a_users_script_is_checked_after_the_install_of_readme(checker, tmp_path
     command = [sys.executable, "-m", module, *options, *python, "script.py"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     found = [line for line in done.stdout.splitlines() if re.search(r"\b(error|warning):?\s", line) and "script.py:" in line]
-    assert len(found) == 1, done.stdout + done.stderr
-    assert "no_such_method" in found[0] and f"script.py:{len(SCRIPT.splitlines())}" in found[0]
+    assert len(found) == 2, done.stdout + done.stderr
+    last = len(SCRIPT.splitlines())
+    for line, mistake, number in zip(found, ("lerning_rate", "no_such_method"), (last - 1, last), strict=True):
+        assert mistake in line and f"script.py:{number}" in line
 
 
 PAGES = ("how-do-i.md", "learn/trained-policy.md", "rewards.md", "worlds.md")

@@ -1,0 +1,26 @@
+"""The type of a field that takes a dataclass of options or a dict of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+_Options = TypeVar("_Options")
+
+
+class Group(Generic[_Options]):
+    """Type of a field of a dataclass that takes options of one kind or a dict of some, and holds them or None.
+
+    Editors and type checkers read such a field as the options, so ``config.ppo.learning_rate`` needs no test for None. At run time
+    the field is a plain one.
+    """
+
+    if TYPE_CHECKING:
+
+        def __get__(self, config: object, kind: type | None = None, /) -> _Options | Any: ...
+
+        def __set__(self, config: object, value: _Options | Mapping[str, Any] | None, /) -> None: ...
+
+
+NOT_GIVEN: Any = None
+"""Default of such a field."""
