@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any, NamedTuple
-
-import gymnasium
 
 from gpu_vecenv.cli.key_value import parse_settings
 from gpu_vecenv.train.config import TrainConfig
 from gpu_vecenv.train.run_folder.checkpoint import load_checkpoint, saved_config
+from gpu_vecenv.train.run_folder.runs import names_env
 from gpu_vecenv.train.runner.opponents import first_run
 
 
@@ -44,7 +42,7 @@ def who_plays(run: str | None, policy: Iterable[str], env: Iterable[str], thread
     params = parse_settings(env, "--env")
     changes: dict[str, Any] = {"device": device, **({} if threads is None else {"threads": threads})}
     target: str | TrainConfig | None = run
-    if run is not None and not Path(run).exists() and run.rpartition(":")[2] in gymnasium.registry:
+    if run is not None and names_env(run):
         target = TrainConfig(run, env_kwargs=params, policy_map={})
     elif params:
         changes["env_kwargs"] = {**_env_kwargs(run, policy_map), **params}

@@ -15,7 +15,10 @@ from gpu_vecenv.train import (
     PPOConfig,
     Run,
     TrainConfig,
+    evaluate,
     load_checkpoint,
+    play,
+    watch,
 )
 from gpu_vecenv.train.config.presets import preset_of
 
@@ -71,6 +74,20 @@ def test_a_missing_run_names_runs_nearby(tmp_path, monkeypatch, capsys):
     assert "tag: expected the folder of a run, got none; runs nearby: " in capsys.readouterr().err
     with pytest.raises(MetricsError, match="runs/tga: expected the folder of a run, got none; runs nearby: runs/tag, runs/c"):
         Run("runs/tga")
+
+
+def test_an_id_in_place_of_a_run_is_answered_with_what_takes_ids(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs" / "tag").mkdir(parents=True)
+    TrainConfig("WarpTag-v0").save("runs/tag")
+    for of_run in (evaluate, watch, lambda target: next(play(target))):
+        with pytest.raises(ConfigError, match=r"got the id of an env: TrainConfig\('WarpTag-v0'\) .*; runs nearby: runs/tag$"):
+            of_run("WarpTag-v0")
+    with pytest.raises(MetricsError, match=r"id of an env: gpu_vecenv.make_vec\('WarpTag-v0'\) .*; runs nearby: runs/tag$"):
+        Run("WarpTag-v0")
+    (tmp_path / "WarpTag-v0").mkdir()  # a folder of that name may be a run
+    with pytest.raises(CheckpointError, match="expected a checkpoint file"):
+        evaluate("WarpTag-v0")
 
 
 @pytest.mark.parametrize(("command", "words"), [

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
+
+import gymnasium
 
 from gpu_vecenv.spec.validation import abbreviated
 from gpu_vecenv.train.config import CONFIG_FILE
@@ -28,6 +31,11 @@ def run_folders(folder: str | Path) -> list[Path]:
     folder = Path(folder)
     folders = [path for path in folder.iterdir() if (path / CONFIG_FILE).is_file() or holds_run(path)] if folder.is_dir() else []
     return sorted(folders, key=lambda path: [x.zfill(20) if x.isdigit() else x for x in re.split(r"(\d+)", path.name)])
+
+
+def names_env(target: str | Path) -> bool:
+    """True for the id of a registered env, unless a file or a folder has that name."""
+    return not Path(target).exists() and os.fspath(target).rpartition(":")[2] in gymnasium.registry
 
 
 def runs_nearby(path: Path) -> str:

@@ -19,6 +19,7 @@ from gpu_vecenv.train.errors import ConfigError, UnfinishedError
 from gpu_vecenv.train.policies.function import Function
 from gpu_vecenv.train.run_folder.checkpoint import checkpoint_in_errors, load_checkpoint, saved_config
 from gpu_vecenv.train.run_folder.progress import Progress
+from gpu_vecenv.train.run_folder.runs import names_env, runs_nearby
 from gpu_vecenv.train.run_folder.source import FORM
 from gpu_vecenv.train.runner.build import make_env
 from gpu_vecenv.train.runner.measure import LONGER, Evaluation, means_of, most_steps, piece_steps, played, step_limit, too_long
@@ -103,6 +104,9 @@ def _run_of(
         return resolve(dataclasses.replace(config, **options, policy_map={}, policies={}, frozen=())), None
     expected = "a checkpoint file, the folder of a run, a TrainConfig or None"
     require(isinstance(target, str | os.PathLike), "target", expected, target)
+    if names_env(target):
+        played = f"TrainConfig({os.fspath(target)!r}) plays that env without a run{runs_nearby(Path(target))}"
+        raise ConfigError(f"target: expected {expected}, got the id of an env: {played}")
     config = saved_config(target, load_checkpoint(target))
     return resolve(dataclasses.replace(config, **options)), target
 

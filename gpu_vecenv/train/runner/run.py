@@ -13,11 +13,11 @@ from gymnasium.vector import VectorWrapper
 
 from gpu_vecenv.render.notebook import MAX_EMBEDDED, picture_html, pixels, png, table_html, video_html
 from gpu_vecenv.train.config import TrainConfig, resolve
-from gpu_vecenv.train.errors import ConfigError
+from gpu_vecenv.train.errors import ConfigError, MetricsError
 from gpu_vecenv.train.run_folder.checkpoint import without_import
 from gpu_vecenv.train.run_folder.matches import read_matches
 from gpu_vecenv.train.run_folder.plot import plot_curves
-from gpu_vecenv.train.run_folder.runs import metrics_of_run
+from gpu_vecenv.train.run_folder.runs import metrics_of_run, names_env, runs_nearby
 from gpu_vecenv.train.run_folder.source import PolicySource
 from gpu_vecenv.train.runner.build import close_on_error, in_turn, make_wrapped
 from gpu_vecenv.train.runner.evaluation import evaluate
@@ -60,6 +60,9 @@ class Run:
 
     def __init__(self, folder: str | Path, random_return: Mapping[str, float] | None = None) -> None:
         self.folder = Path(folder)
+        if names_env(self.folder):
+            made = f"gpu_vecenv.make_vec({str(folder)!r}) makes that env without a run{runs_nearby(self.folder)}"
+            raise MetricsError(f"{folder}: expected the folder of a run, got the id of an env: {made}")
         self.metrics = metrics_of_run(self.folder)
         self._random = dict(_random_returns(self.folder) if random_return is None else random_return)
 
