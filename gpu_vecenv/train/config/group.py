@@ -11,8 +11,8 @@ _Options = TypeVar("_Options")
 class Group(Generic[_Options]):
     """Type of a field of a dataclass that takes options of one kind or a dict of some, and holds them or None.
 
-    Editors and type checkers read such a field as the options, so ``config.ppo.learning_rate`` needs no test for None. At run time
-    the field is a plain one.
+    Editors and type checkers read such a field as the options, so ``config.ppo.learning_rate`` needs no test for None. At run
+    time the field is a plain one.
     """
 
     if TYPE_CHECKING:
