@@ -9,36 +9,40 @@ from collections.abc import Iterable, Sequence
 from gpu_vecenv.cli.run_options import LearningOptions, RunOptions, option_name
 from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.registration import IDS, param_names
-from gpu_vecenv.train.config import NetworkConfig, PPOConfig, TrainConfig
-from gpu_vecenv.train.config.checks import OTHER_NAMES
+from gpu_vecenv.train.config import AUTO, NetworkConfig, PPOConfig, TrainConfig
+from gpu_vecenv.train.config.checks import OTHER_NAMES, whole
+from gpu_vecenv.train.config.run import RUN_CHECKS
 from gpu_vecenv.variants import VARIANTS
 
-COUNTS = ("--total-steps", "--schedule-steps", "--num-envs", "--trials")
+COUNTS = (*(option_name(name) for name, check in RUN_CHECKS.items() if check.is_count), "--trials", "--episodes", "--max-steps")
 """Options whose integers may be written as 1e5 or 100_000."""
 
 
 def with_counts(words: Sequence[str]) -> list[str]:
-    """Return words in which numbers such as 1e5 after options of counts are integers."""
+    """Return words in which numbers such as 1e5 after options of counts are integers.
+
+    Raises:
+        ParameterError: the word after such an option is no whole number.
+    """
     read: list[str] = []
     before = ""
     for word in words:
         option, equals, value = word.partition("=")
         if equals and option in COUNTS:
-            word = f"{option}={_count(value)}"
-        elif before in COUNTS:
-            word = _count(word)
+            word = f"{option}={_count(option, value)}"
+        elif before in COUNTS and not word.startswith("--"):
+            word = _count(before, word)
         before = word
         read.append(word)
     return read
 
 
-def _count(text: str) -> str:
-    """Return a whole number without an exponent; other text unchanged."""
-    try:
-        number = float(text.replace("_", ""))
-    except ValueError:
-        return text
-    return str(int(number)) if number.is_integer() and abs(number) < 2**63 else text
+def _count(option: str, text: str) -> str:
+    """Return a whole number without an exponent; ``auto``, of the options that take it, and None unchanged."""
+    number = whole(text)
+    if not isinstance(number, int) and text not in (AUTO, "None"):
+        raise ParameterError(f"{option}: expected a whole number such as 100000 or 1e5, got {text!r}.")
+    return str(number)
 
 
 def require_places(words: Sequence[str], options: Iterable[str]) -> None:

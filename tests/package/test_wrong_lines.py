@@ -58,6 +58,11 @@ train WarpCartPole-v1 --resume --out run --seed 3 | --resume: expected no other 
 train WarpCartPole-v1 --resume --out run --total-steps 0 | total_steps: expected an integer from 1 to
 train WarpCartPole-v1 --resume --out run --threads 0 | threads: expected an integer from 1 to 1024, got 0
 train WarpCartPole-v1 --resume --out damaged | damaged/metrics.jsonl
+train WarpTag-v0 --num-envs 1.5 | --num-envs: expected a whole number such as 100000 or 1e5, got '1.5'
+train WarpTag-v0 --num-envs many | --num-envs: expected a whole number such as 100000 or 1e5, got 'many'
+train WarpTag-v0 --total-steps 1.5 | --total-steps: expected a whole number such as 100000 or 1e5, got '1.5'
+train WarpTag-v0 --checkpoint-interval often | --checkpoint-interval: expected a whole number such as 100000 or 1e5, got 'often'
+eval run --episodes some | --episodes: expected a whole number such as 100000 or 1e5, got 'some'
 train WarpTag-v0 --env num_taggers | --env: expected KEY=VALUE, got 'num_taggers'
 train WarpTag-v0 --env =5 | --env: expected KEY=VALUE, got '=5'
 train WarpTag-v0 --env num_taggers=2 num_taggers=3 | --env: expected each name once, got 'num_taggers' twice
@@ -255,16 +260,11 @@ BOXED = """
 train WarpTag-v0 other
 train WarpTag-v0 --wrong
 train WarpTag-v0 --num-envs
-train WarpTag-v0 --num-envs 1.5
-train WarpTag-v0 --num-envs many
-train WarpTag-v0 --total-steps 1.5
 train WarpTag-v0 --seed 1.5
 train WarpTag-v0 --out
 train WarpTag-v0 --resume yes
-train WarpTag-v0 --checkpoint-interval often
 train WarpTag-v0 --threads two
 eval run other
-eval run --episodes some
 eval run --deterministic maybe
 plot
 plot run --wrong

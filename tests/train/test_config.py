@@ -13,7 +13,7 @@ import torch
 
 from gpu_vecenv.cli.key_value import parse_settings
 from gpu_vecenv.registration import IDS
-from gpu_vecenv.train import ConfigError, NetworkConfig, PolicyConfig, PPOConfig, TrainConfig, Trainer
+from gpu_vecenv.train import ConfigError, NetworkConfig, PolicyConfig, PPOConfig, SACConfig, TrainConfig, Trainer
 from gpu_vecenv.train.config import PRESETS, AutoSizes, ResolvedConfig, bootstraps, from_options, resolve
 
 
@@ -197,6 +197,34 @@ def test_invalid_files_raise_errors_that_say_what_was_expected(tmp_path, content
 def test_numbers_in_files_are_numbers(tmp_path, number):
     (tmp_path / "run.yaml").write_text(f"env_id: A\nenv_kwargs: {{x: {number}, y: 'is {number}', z: x{number}}}")
     assert TrainConfig.from_yaml(tmp_path / "run.yaml").env_kwargs == {"x": float(number), "y": f"is {number}", "z": f"x{number}"}
+
+
+@pytest.mark.parametrize(
+    ("written", "steps"),
+    [("1e5", 100_000), ("'1e5'", 100_000), ("100_000", 100_000), ("2.5e6", 2_500_000), ("9007199254740993", 2**53 + 1)],
+)
+def test_counts_may_have_exponents_in_files_and_in_python(tmp_path, written, steps):
+    """The command line reads words by the same function, see ``test_words.py``."""
+    (tmp_path / "run.yaml").write_text(f"env_id: A\ntotal_steps: {written}")
+    of_file = TrainConfig.from_yaml(tmp_path / "run.yaml")
+    policy = PolicyConfig(ppo={"num_epochs": "1e1"})
+    of_python = TrainConfig("A", total_steps=written.strip("'"), num_envs=np.float32(64), policies={"a": policy})
+    assert of_file.total_steps == of_python.total_steps == steps
+    assert (of_python.num_envs, of_python.policies["a"].ppo, SACConfig(replay_size=1e6).replay_size) == (
+        64, {"num_epochs": 10}, 1_000_000
+    )  # fmt: skip
+    for value in (of_file.total_steps, of_python.total_steps, of_python.num_envs, of_python.policies["a"].ppo["num_epochs"]):
+        assert type(value) is int
+
+
+def test_points_of_a_schedule_may_have_exponents():
+    assert PPOConfig(entropy_schedule=((1e6, 0.1), ("2e6", 0))).entropy_schedule == ((1_000_000, 0.1), (2_000_000, 0.0))
+
+
+@pytest.mark.parametrize("value", [2.5, "2.5", "2.5e0", "x", float("nan"), float("inf"), "inf", True, "", "9" * 5000])
+def test_numbers_that_are_not_whole_are_refused_by_name(value):
+    with pytest.raises(ConfigError, match="^total_steps: expected an integer from 1 to 9223372036854775807, or None, got "):
+        TrainConfig("A", total_steps=value)
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def test_an_entropy_schedule_is_stored_in_every_form(tmp_path):
             assert resolve(stored).options_of("agent") == ppo
 
 
-@pytest.mark.parametrize("points", [(), ((0, 0.1),), ((5, 0.1), (5, 0.2)), ((5, 0.1, 1),), ((5.0, 0.1),), ((5, None),), 3, "x"])
+@pytest.mark.parametrize("points", [(), ((0, 0.1),), ((5, 0.1), (5, 0.2)), ((5, 0.1, 1),), ((5.5, 0.1),), ((5, None),), 3, "x"])
 def test_a_wrong_entropy_schedule_is_refused(points):
     expected = "entropy_schedule: expected pairs of steps, which increase from 1 on, and weights"
     with pytest.raises(ConfigError, match=expected):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import difflib
 import functools
@@ -34,10 +35,17 @@ class Check(NamedTuple):
     """Valid values, in words."""
     real: bool = False
     """Valid values are real numbers, which become float32 on the device; torch takes those beyond an int64 as floats only."""
+    is_count: bool = False
+    """Valid values are integers, which may be given as ``whole()`` takes them."""
+
+    def read(self, value: Any) -> Any:
+        """Return a value as it is tested and stored: a NumPy scalar as a plain number, and a count as an integer."""
+        value = value.item() if isinstance(value, np.generic) else value
+        return whole(value) if self.is_count else value
 
     def or_none(self) -> Check:
         """Return a check that takes None, too."""
-        return Check(lambda value: value is None or self.test(value), f"{self.expected}, or None", self.real)
+        return self._replace(test=lambda value: value is None or self.test(value), expected=f"{self.expected}, or None")
 
 
 def require(ok: bool, name: str, expected: str, got: object) -> None:
@@ -47,14 +55,30 @@ def require(ok: bool, name: str, expected: str, got: object) -> None:
 
 
 def checked(name: str, value: Any, check: Check) -> Any:
-    """Return an argument as a plain number.
+    """Return an argument as its check reads it.
 
     Raises:
         ConfigError: the value fails its check.
     """
-    value = value.item() if isinstance(value, np.generic) else value
+    value = check.read(value)
     require(check.test(value), name, check.expected, value)
     return value
+
+
+def whole(value: Any) -> Any:
+    """Return a whole number that is a float or text, such as 1e5, "1e5" and "100_000", as an integer; other values unchanged."""
+    number = _number(value) if isinstance(value, str) else value
+    if isinstance(number, float) and number.is_integer():
+        number = int(number)
+    return number if isinstance(number, int) else value
+
+
+def _number(text: str) -> int | float | None:
+    """Return the number that text is, as an integer if it has the form of one, whose digits may be too many for a float."""
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            return kind(text)
+    return None
 
 
 def is_number(value: object) -> bool:
@@ -80,13 +104,18 @@ def integer(low: int, high: int) -> Check:
     )
 
 
+def count(most: int) -> Check:
+    """Return a check for a number of steps or of other things from 1 on."""
+    return integer(1, most)._replace(is_count=True)
+
+
 def one_of(*values: str) -> Check:
     """Return a check for one of some words."""
     *first, last = map(repr, values)
     return Check(lambda value: isinstance(value, str) and value in values, f"{', '.join(first)} or {last}")
 
 
-COUNT, LONG_COUNT = integer(1, MAX_INT), integer(1, MAX_LONG)
+COUNT, LONG_COUNT = count(MAX_INT), count(MAX_LONG)
 NUMBER = Check(is_number, "a number", real=True)
 POSITIVE = Check(lambda value: is_number(value) and value > 0, "a number > 0", real=True)
 NOT_NEGATIVE = Check(lambda value: is_number(value) and value >= 0, "a number >= 0", real=True)
@@ -102,17 +131,16 @@ def require_threads(threads: int) -> None:
 
 
 def check_fields(config: Any, checks: Mapping[str, Check]) -> None:
-    """Check fields of a dataclass. NumPy scalars in them are replaced by plain numbers, and real ones beyond an int64 by floats.
+    """Check fields of a dataclass, and replace them by what ``Check.read()`` returns; real ones beyond an int64 become floats.
 
     Raises:
         ConfigError: a value fails its check, or a real one is beyond the range of a float32.
     """
     for name, check in checks.items():
-        value = getattr(config, name)
-        if isinstance(value, np.generic):
-            value = value.item()
-            object.__setattr__(config, name, value)
+        value = check.read(given := getattr(config, name))
         require(check.test(value), name, check.expected, value)
+        if value is not given:
+            object.__setattr__(config, name, value)
         fits = not check.real or value is None or abs(value) <= MAX_FLOAT
         require(fits, name, "a number within the range of a float32", value)
         if check.real and isinstance(value, int) and abs(value) > MAX_LONG:

@@ -19,6 +19,7 @@ from gpu_vecenv.train.config.checks import (
     SHARE,
     Check,
     check_fields,
+    count,
     integer,
     require,
 )
@@ -119,7 +120,7 @@ class OffPolicyConfig(AlgorithmConfig):
 
 
 OFF_POLICY_CHECKS: Mapping[str, Check] = {
-    "num_steps": integer(1, MAX_ROLLOUT),
+    "num_steps": count(MAX_ROLLOUT),
     **dict.fromkeys(("gradient_steps", "batch_size", "replay_size", "learning_starts", "noise_steps"), COUNT),
     **dict.fromkeys(("save_replay", "normalize_observations"), FLAG),
     **dict.fromkeys(("actor_learning_rate", "critic_learning_rate"), POSITIVE),

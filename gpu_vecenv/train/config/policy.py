@@ -8,7 +8,17 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from gpu_vecenv.train.config.algorithms import ALGORITHMS, require_no_fields
-from gpu_vecenv.train.config.checks import NAME, Check, check_fields, is_dict_of, plain, require, require_known, suggests_names
+from gpu_vecenv.train.config.checks import (
+    NAME,
+    Check,
+    check_fields,
+    checked,
+    is_dict_of,
+    plain,
+    require,
+    require_known,
+    suggests_names,
+)
 from gpu_vecenv.train.config.network import NETWORK_CHECKS, NetworkConfig
 from gpu_vecenv.train.config.ppo import PPO_CHECKS, PPOConfig, require_advantages
 
@@ -46,9 +56,8 @@ class PolicyConfig:
             require_known(option, options, checks)
             if option == "ppo":
                 require_advantages(options.get("normalize_advantages"))
-            for name, value in options.items():
-                require(checks[name].test(value), f"{option}.{name}", checks[name].expected, value)
-            object.__setattr__(self, option, options)
+            checked_options = {name: checked(f"{option}.{name}", value, checks[name]) for name, value in options.items()}
+            object.__setattr__(self, option, checked_options)
 
     def groups(self) -> dict[str, dict[str, Any]]:
         """Return the options of algorithms that differ from the run's, by the name of the algorithm."""

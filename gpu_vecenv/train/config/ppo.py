@@ -20,7 +20,7 @@ from gpu_vecenv.train.config.checks import (
     SHARE,
     Check,
     check_fields,
-    integer,
+    count,
     is_number,
     one_of,
     plain,
@@ -99,7 +99,8 @@ class PPOConfig(AlgorithmConfig):
             object.__setattr__(self, "entropy_schedule", plain("entropy_schedule", self.entropy_schedule))
         check_fields(self, PPO_CHECKS)
         if self.entropy_schedule is not None:
-            object.__setattr__(self, "entropy_schedule", tuple((steps, float(x)) for steps, x in self.entropy_schedule))
+            points = tuple((LONG_COUNT.read(steps), float(x)) for steps, x in self.entropy_schedule)
+            object.__setattr__(self, "entropy_schedule", points)
             if self.entropy_coef_final is not None:
                 raise ConfigError(
                     f"entropy_schedule: expected it or entropy_coef_final, got both, {abbreviated(self.entropy_schedule)} and "
@@ -124,12 +125,13 @@ def _is_schedule(value: object) -> bool:
     if not isinstance(value, list) or not value or not all(isinstance(point, list) and len(point) == 2 for point in value):
         return False
     steps, weights = zip(*value, strict=True)
+    steps = tuple(map(LONG_COUNT.read, steps))
     valid = all(map(LONG_COUNT.test, steps)) and all(map(is_number, weights))
     return valid and all(before < after for before, after in pairwise(steps))
 
 
 PPO_CHECKS: Mapping[str, Check] = {
-    "num_steps": integer(1, MAX_ROLLOUT),
+    "num_steps": count(MAX_ROLLOUT),
     **dict.fromkeys(("num_epochs", "num_minibatches"), COUNT),
     **dict.fromkeys(("gamma", "gae_lambda"), SHARE),
     **dict.fromkeys(("learning_rate", "clip_coef", "max_grad_norm"), POSITIVE),
@@ -142,7 +144,7 @@ PPO_CHECKS: Mapping[str, Check] = {
         "entropy_coef, the weight at step 0",
     ).or_none(),
     "target_kl": POSITIVE.or_none(),
-    "sequence_length": integer(1, MAX_ROLLOUT).or_none(),
+    "sequence_length": count(MAX_ROLLOUT).or_none(),
     **dict.fromkeys(("clip_value", "normalize_observations", "normalize_rewards"), FLAG),
     "bootstrap_at_time_limit": FLAG.or_none(),
     "learning_rate_schedule": one_of("constant", "linear", "adaptive"),

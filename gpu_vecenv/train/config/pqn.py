@@ -14,7 +14,7 @@ from gpu_vecenv.train.config.algorithms import (
     register_algorithm,
     require_minibatches,
 )
-from gpu_vecenv.train.config.checks import COUNT, FLAG, POSITIVE, SHARE, Check, check_fields, integer, one_of, suggests_names
+from gpu_vecenv.train.config.checks import COUNT, FLAG, POSITIVE, SHARE, Check, check_fields, count, one_of, suggests_names
 from gpu_vecenv.train.config.network import NetworkConfig
 from gpu_vecenv.train.config.ppo import MAX_ROLLOUT
 
@@ -73,7 +73,7 @@ class PQNConfig(AlgorithmConfig):
 
 
 _CHECKS: Mapping[str, Check] = {
-    "num_steps": integer(1, MAX_ROLLOUT),
+    "num_steps": count(MAX_ROLLOUT),
     **dict.fromkeys(("num_epochs", "num_minibatches"), COUNT),
     **dict.fromkeys(("gamma", "q_lambda", "epsilon_start", "epsilon_final", "exploration_fraction"), SHARE),
     **dict.fromkeys(("learning_rate", "reward_scale", "max_grad_norm"), POSITIVE),

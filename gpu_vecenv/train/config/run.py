@@ -67,7 +67,7 @@ class TrainConfig:
     """One training run. Fields left None are filled from the env's preset for the algorithm, see ``Preset``.
 
     ``ppo``, ``network`` and ``auto_sizes`` take dicts, too, as in ``ppo={"learning_rate": 1e-3}``. What a dict leaves out is the
-    preset's.
+    preset's. Numbers of steps and other counts may be written as 1e5.
     """
 
     GROUPS: ClassVar[Mapping[str, type]] = {"ppo": PPOConfig, "network": NetworkConfig}
@@ -167,11 +167,11 @@ class TrainConfig:
         refuse_former({} if executor is None else {"executor": executor})
         mappings = {name: value for name in _DATACLASSES if isinstance(value := getattr(self, name), Mapping)}
         if mappings:
-            check_fields(self, {"env_id": _CHECKS["env_id"]})
+            check_fields(self, {"env_id": RUN_CHECKS["env_id"]})
             import_env(self.env_id)  # it may register a preset
             for name, value in _built_groups(mappings, preset_of(self.env_id).on(self.device), self.algorithm).items():
                 object.__setattr__(self, name, value)
-        check_fields(self, _CHECKS)
+        check_fields(self, RUN_CHECKS)
         object.__setattr__(self, "frozen", tuple(self.frozen))
         object.__setattr__(self, "env_kwargs", plain("env_kwargs", self.env_kwargs))
         periodic = [name for name in ("stop_at", "patience", "best_of") if getattr(self, name) is not None]
@@ -403,11 +403,12 @@ def _instance(kind: type) -> Check:
     return Check(lambda value: isinstance(value, kind), f"a {kind.__name__}")
 
 
-_CHECKS: Mapping[str, Check] = {
+RUN_CHECKS: Mapping[str, Check] = {
     "env_id": Check(_is_env_id, "a registered id, such as WarpTag-v0 or module:Env-v0"),
     "num_envs": Check(
         lambda value: value is None or COUNT.test(value) or (isinstance(value, str) and value == AUTO),
         f"{COUNT.expected}, {AUTO!r} or None",
+        is_count=True,
     ),
     "auto_sizes": _instance(AutoSizes).or_none(),
     "shards": COUNT.or_none(),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from gpu_vecenv.train.config import ResolvedConfig, TrainConfig, resolve, resolve_new
-from gpu_vecenv.train.config.checks import COUNT, LONG_COUNT, Check, checked, integer, require, require_known
+from gpu_vecenv.train.config.checks import COUNT, LONG_COUNT, Check, checked, count, require, require_known
 from gpu_vecenv.train.errors import ConfigError, UnfinishedError
 from gpu_vecenv.train.policies.function import Function
 from gpu_vecenv.train.run_folder.checkpoint import checkpoint_in_errors, load_checkpoint, saved_config
@@ -156,7 +156,7 @@ def evaluate(
     record = checked("record", changes.pop("record", None), FILE)
     game = game_of(target, policy_map, opponents, changes)
     config, checkpoint = game.config, game.checkpoint
-    episodes = checked("episodes", episodes, integer(1, MAX_WORLDS))
+    episodes = checked("episodes", episodes, count(MAX_WORLDS))
     max_steps = checked("max_steps", max_steps, LONG_COUNT.or_none())
     if task and not progress:
         raise ConfigError(f"task: expected it with progress=True, which shows it, got {task!r} without")

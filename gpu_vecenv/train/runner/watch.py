@@ -18,7 +18,7 @@ from gpu_vecenv.render.style import make_style
 from gpu_vecenv.render.video import write_video
 from gpu_vecenv.render.worlds import MAX_TILES, WorldRenderers
 from gpu_vecenv.train.config import ResolvedConfig, TrainConfig
-from gpu_vecenv.train.config.checks import LONG_COUNT, checked, integer
+from gpu_vecenv.train.config.checks import LONG_COUNT, check_fields, integer
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.run_folder.progress import Progress
 from gpu_vecenv.train.runner.beside_random import beside_random as frames_beside_random
@@ -73,11 +73,11 @@ class FilmOptions:
 
     def __post_init__(self) -> None:
         """Check ranges."""
-        checked("episodes", self.episodes, LONG_COUNT)
-        checked("worlds", self.worlds, integer(1, MAX_TILES))
-        checked("fps", self.fps, integer(1, MAX_FPS))
-        checked("max_frames", self.max_frames, integer(1, sys.maxsize).or_none())  # islice() takes no more
-        checked("seed", self.seed, integer(0, MAX_SEED + 1 - self.worlds * self.episodes))
+        check_fields(self, {
+            "episodes": LONG_COUNT, "worlds": integer(1, MAX_TILES), "fps": integer(1, MAX_FPS),
+            "max_frames": integer(1, sys.maxsize).or_none(),  # islice() takes no more
+        })  # fmt: skip
+        check_fields(self, {"seed": integer(0, MAX_SEED + 1 - self.worlds * self.episodes)})
 
 
 def watch(
