@@ -1,6 +1,7 @@
 """Opponents of a role: policies of other runs, functions and scripted policies, in training, evaluations and videos."""
 
 import dataclasses
+from pathlib import Path
 
 import pytest
 import torch
@@ -57,6 +58,10 @@ def test_text_names_a_policy_of_a_run(tmp_path):
     strange = tmp_path / "a:b@best"
     strange.mkdir()
     assert PolicySource.of(str(strange)) == PolicySource(strange)
+    assert PolicySource.of("no/folder@host") == PolicySource(Path("no/folder@host"))
+    for text in (f"{tmp_path}@bset", f"{tmp_path}:runner@bset"):
+        with pytest.raises(CheckpointError, match="@bset: expected @best or @newest, got @bset$"):
+            PolicySource.of(text)
     with pytest.raises(CheckpointError, match="best.pt: expected the best checkpoint, which runs with evaluation_interval have"):
         PolicySource(tmp_path, which="best").file  # noqa: B018
 

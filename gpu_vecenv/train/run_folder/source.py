@@ -14,7 +14,7 @@ from gpu_vecenv.train.run_folder.checkpoints import BEST_NAME, CHECKPOINT_FOLDER
 FORM = "FOLDER[:POLICY][@best|@newest]"
 """Form of the text, for messages."""
 
-_FORM = re.compile(r"(?P<run>.+?)(?::(?P<policy>[^:/@]+))?(?:@(?P<which>best|newest))?")
+_FORM = re.compile(r"(?P<run>.+?)(?::(?P<policy>[^:/@]+))?(?:@(?P<which>[^:/@]+))?")
 
 
 @dataclass(frozen=True)
@@ -33,14 +33,19 @@ class PolicySource:
         """Read the text. A path that exists is one, whatever letters it has.
 
         Raises:
-            CheckpointError: no text or path.
+            CheckpointError: no text or path, or the text asks for another checkpoint of a run than the best or the newest one.
         """
         if not isinstance(text, str | os.PathLike):
             raise CheckpointError(f"expected a policy of a run, {FORM}, got {type(text).__name__}")
         match = None if Path(text).exists() else _FORM.fullmatch(os.fspath(text))
         if match is None:
             return cls(Path(text))
-        return cls(Path(match["run"]), match["policy"], match["which"] or "newest")
+        run, which = Path(match["run"]), match["which"] or "newest"
+        if which in ("best", "newest"):
+            return cls(run, match["policy"], which)
+        if run.exists():
+            raise CheckpointError(f"{text}: expected @best or @newest, got @{which}")
+        return cls(Path(text))  # a name that has an @
 
     @property
     def file(self) -> Path:
