@@ -337,7 +337,7 @@ def test_teams_of_tag_learn_by_vdn(tmp_path):
 def test_the_command_line_trains_with_its_options_and_the_preset(tmp_path, capsys):
     line = "train WarpCartPole-v1 --num-envs 4 --device cpu --total-steps 128 --algorithm pqn --pqn num_minibatches=2 gamma=0.9"
     assert main([*line.split(), "--network", "hidden_sizes=[8]", "--out", str(tmp_path / "run")]) == 0, capsys.readouterr().err
-    assert "pqn: options left out are its preset for WarpCartPole-v1" in capsys.readouterr().out
+    assert "pqn: options are those of its preset for WarpCartPole-v1, but for num_envs" in capsys.readouterr().out
     saved = TrainConfig.of_run(tmp_path / "run")
     preset = PRESETS["WarpCartPole-v1"].algorithms["pqn"].options
     assert saved.options_of("agent") == dataclasses.replace(preset, num_minibatches=2, gamma=0.9)

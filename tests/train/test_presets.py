@@ -28,6 +28,7 @@ from gpu_vecenv.train import (
 )
 from gpu_vecenv.train.config import PRESETS, resolve
 from gpu_vecenv.train.run_folder.plot import plot_curves
+from gpu_vecenv.train.runner.preset_lines import preset_lines
 
 PRESET = Preset(2, 40, PPOConfig(num_steps=10, num_minibatches=2, gamma=0.5), NetworkConfig((4,)), {"speed": 2.0})
 
@@ -271,7 +272,21 @@ def test_a_preset_for_the_cpu_has_options_of_ppo():
 def test_a_run_of_ppo_says_whose_preset_it_has_if_that_depends_on_the_device(capsys):
     for env_id in ("WarpCartPole-v1", "WarpAcrobot-v1"):
         Trainer(TrainConfig(env_id, num_envs=2, total_steps=2, device="cpu", ppo={"num_steps": 4, "num_minibatches": 1})).train()
-    assert capsys.readouterr().out.count("ppo: options left out are its preset for WarpCartPole-v1 on the CPU\n") == 1
+    said = "ppo: options are those of its preset for WarpCartPole-v1 on the CPU, but for num_envs, total_steps, num_steps,"
+    assert capsys.readouterr().out.count(said) == 1
+
+
+def test_the_line_of_a_preset_names_the_options_that_differ_from_it():
+    """A file with all options of a run, such as ``best.yaml`` of a sweep, leaves none out, so the line says what differs."""
+    said = "ppo: options are those of its preset for WarpTag-v0 on the CPU"
+    usual = resolve(TrainConfig("WarpTag-v0", device="cpu"))
+    assert list(preset_lines(usual, ["tagger", "runner"])) == [said]
+    complete = TrainConfig.from_options({**usual.to_options(), "ppo": {**vars(usual.ppo), "gamma": 0.5}, "num_envs": 3})
+    own = {"runner": PolicyConfig(ppo={"num_epochs": 1}, network={"activation": "relu"})}
+    changed = resolve(dataclasses.replace(complete, policies=own))
+    assert list(preset_lines(changed, ["tagger"])) == [f"{said}, but for num_envs, gamma"]
+    expected = [f"{said}, but for num_envs, gamma, network.activation, num_epochs"]
+    assert list(preset_lines(changed, ["tagger", "runner"])) == expected
 
 
 def test_a_new_run_says_which_preset_it_has(evolved, capsys, monkeypatch, tmp_path):
@@ -279,11 +294,12 @@ def test_a_new_run_says_which_preset_it_has(evolved, capsys, monkeypatch, tmp_pa
     own = {"evolution": EvolutionConfig(num_steps=10)}
     trainer = Trainer(TrainConfig("WarpCartPole-v1", **options, algorithms=own))
     trainer.train(1)
-    told = "evolution: options left out are"
-    assert f"{told} its defaults, as WarpCartPole-v1 has no preset for it\n" in capsys.readouterr().out
+    told = "evolution: options are"
+    differing = "num_envs, total_steps, network.hidden_sizes, num_steps"
+    assert f"{told} its defaults, as WarpCartPole-v1 has no preset for it, but for {differing}\n" in capsys.readouterr().out
     trainer.train(1)
     assert told not in capsys.readouterr().out
     changed = dataclasses.replace(PRESETS["WarpCartPole-v1"], algorithms=WITH_EVOLUTION.algorithms)
     monkeypatch.setitem(PRESETS, "WarpCartPole-v1", changed)
     Trainer(TrainConfig("WarpCartPole-v1", **options)).train(1)
-    assert f"{told} its preset for WarpCartPole-v1\n" in capsys.readouterr().out
+    assert f"{told} those of its preset for WarpCartPole-v1, but for " in capsys.readouterr().out

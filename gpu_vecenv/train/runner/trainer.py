@@ -16,7 +16,6 @@ from gpu_vecenv.backend.memory import TorchMemory
 from gpu_vecenv.errors import SequenceError
 from gpu_vecenv.train.config import AUTO, ResolvedConfig, TrainConfig, resolve, resolve_new
 from gpu_vecenv.train.config.checks import MAX_LONG, checked, integer, is_name, require
-from gpu_vecenv.train.config.presets import preset_of
 from gpu_vecenv.train.errors import ConfigError, NonFiniteError
 from gpu_vecenv.train.fused.cost import not_fused_lines
 from gpu_vecenv.train.processes.group import Processes, rank_and_count
@@ -45,6 +44,7 @@ from gpu_vecenv.train.runner.opponents import functions_again, with_opponents
 from gpu_vecenv.train.runner.other_count import other_count_text, state_for_other_count, worlds_seed
 from gpu_vecenv.train.runner.periodic_evaluation import PeriodicEvaluation
 from gpu_vecenv.train.runner.pipeline import LaunchLimit, Pipeline, until_next
+from gpu_vecenv.train.runner.preset_lines import preset_lines
 from gpu_vecenv.train.runner.resumed import Resumed, move_text, require_kept, resumed_run
 from gpu_vecenv.train.runner.run_state import RunState, policies_with_networks
 from gpu_vecenv.train.runner.spread import device_of_process, require_shared_wrappers, spread_of
@@ -323,7 +323,7 @@ class Trainer:
         self._stop, self._all_stop = stop, False
         if not self.quiet:
             say(_run_text(self.config, self.parts))
-            for line in _preset_lines(self.config, self.parts) if self.iteration == 0 else ():
+            for line in preset_lines(self.config, self.parts.algorithms) if self.iteration == 0 else ():
                 say(line)
             for line in _still_lines(self.config, self.parts):
                 say(line)
@@ -605,18 +605,6 @@ def _run_text(config: ResolvedConfig, parts: RunState) -> str:
     text = f"{config.env_id}: {size} on {device}, torch threads: {config.threads}, out: {config.out}"
     steps = [f"rollouts are made step by step: {parts.why_steps}"] if parts.why_steps else []
     return "\n".join([text, *steps, *not_fused_lines(parts.not_fused, config.device)])
-
-
-def _preset_lines(config: ResolvedConfig, parts: RunState) -> list[str]:
-    """Return lines of a new run that say what it has for options that it left out.
-
-    PPO has a line if its preset depends on the device, and each other algorithm has one.
-    """
-    preset, names = preset_of(config.env_id), dict.fromkeys(config.algorithm_of(name) for name in parts.algorithms)
-    has, lacks = f"its preset for {config.env_id}", f"its defaults, as {config.env_id} has no preset for it"
-    ppo = f"its preset for {config.env_id} on {'the CPU' if config.device == 'cpu' else 'a GPU'}"
-    taken = {name: ppo if name == "ppo" else has if name in preset.algorithms else lacks for name in names}
-    return [f"{name}: options left out are {text}" for name, text in taken.items() if name != "ppo" or preset.cpu is not None]
 
 
 def _still_lines(config: ResolvedConfig, parts: RunState) -> list[str]:
