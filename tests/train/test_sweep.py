@@ -6,6 +6,7 @@ import math
 import numpy as np
 import optuna
 import pytest
+from matplotlib.figure import Figure
 
 from gpu_vecenv.cli.main import main
 from gpu_vecenv.train import (
@@ -78,6 +79,23 @@ def test_the_best_options_are_found_and_can_be_trained(formula, tmp_path):
     assert TrainConfig.from_yaml(tmp_path / "best.yaml") == found.best == formula[int(np.argmax(every))]
     assert found.values == {"ppo.learning_rate": found.best.ppo.learning_rate, "ppo.num_epochs": 3}
     assert (tmp_path / "sweep.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_axes_of_the_picture_are_logarithmic_as_the_space_says(formula, tmp_path, monkeypatch):
+    figures, save = [], Figure.savefig
+    monkeypatch.setattr(Figure, "savefig", lambda figure, file, dpi: [figures.append(figure), save(figure, file, dpi=dpi)])
+    space = {
+        "ppo.learning_rate": {"low": 1.1e-3, "high": 1.9e-3, "log": True},
+        "ppo.gamma": {"low": 0.001, "high": 0.99},
+        "ppo.num_minibatches": [1, 64],
+        "ppo.clip_coef": [0.1, 0.2],
+        "network.activation": ["tanh", "relu"],
+        "ppo.num_epochs": {"low": 2, "high": 4, "log": True},
+    }
+    sweep(BASE, space, tmp_path, SweepOptions(trials=40, sampler="random"), quiet=True)
+    scales = {panel.get_xlabel(): panel.get_xscale() for panel in figures[0].axes}
+    logarithmic = {"ppo.learning_rate", "ppo.num_minibatches", "ppo.num_epochs"}
+    assert {path: scales[path] for path in space} == {path: "log" if path in logarithmic else "linear" for path in space}
 
 
 def test_a_sweep_goes_on_where_it_was(formula, tmp_path):

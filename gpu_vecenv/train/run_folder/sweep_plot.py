@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ Result = tuple[int, float, Mapping[str, Any]]
 """Number of a trial, its value, and its settings by path."""
 
 
-def plot_sweep(path: Path, results: Sequence[Result], maximize: bool, metric: str) -> Path:
+def plot_sweep(path: Path, results: Sequence[Result], maximize: bool, metric: str, logarithmic: Container[str]) -> Path:
     """Draw the trials of a sweep and return the path.
 
     Args:
@@ -27,6 +27,7 @@ def plot_sweep(path: Path, results: Sequence[Result], maximize: bool, metric: st
         results: the trials with a value.
         maximize: larger values are better.
         metric: name of the value.
+        logarithmic: settings with a logarithmic axis.
 
     Raises:
         MissingExtraError: matplotlib is not installed.
@@ -50,7 +51,8 @@ def plot_sweep(path: Path, results: Sequence[Result], maximize: bool, metric: st
     first.set_ylabel(metric)
     first.legend()
     for name in names:
-        _draw_setting(next(axes), name, [(settings[name], value) for _, value, settings in results if name in settings])
+        points = [(settings[name], value) for _, value, settings in results if name in settings]
+        _draw_setting(next(axes), name, points, name in logarithmic)
     for unused in axes:
         unused.set_axis_off()
     with atomic_file(path) as partial:
@@ -58,11 +60,17 @@ def plot_sweep(path: Path, results: Sequence[Result], maximize: bool, metric: st
     return path
 
 
-def _draw_setting(panel: Any, name: str, points: Sequence[tuple[Any, float]]) -> None:
-    """Draw the values over one setting: on a logarithmic axis if it spans more than a factor of 30, by name for choices."""
+def _draw_setting(panel: Any, name: str, points: Sequence[tuple[Any, float]], logarithmic: bool) -> None:
+    """Draw the values over one setting, by name for choices that are no numbers."""
+    from matplotlib.ticker import MaxNLocator, NullLocator
+
     is_numeric = all(isinstance(x, int | float) and not isinstance(x, bool) for x, _ in points)
     at: list[Any] = [x if is_numeric else str(x) for x, _ in points]
     panel.plot(at, [value for _, value in points], ".", color=NEUTRAL["color"])
-    if is_numeric and min(at) > 0 and max(at) > 30 * min(at):
+    if is_numeric and logarithmic:
         panel.set_xscale("log")
+        if max(at) < 10 * min(at):  # no power of 10 may lie in the range, and labels of tenths would overlap
+            panel.xaxis.set_major_locator(MaxNLocator(4, integer=all(isinstance(x, int) for x in at)))
+            panel.xaxis.set_major_formatter("{x:g}")
+            panel.xaxis.set_minor_locator(NullLocator())
     panel.set_xlabel(name)

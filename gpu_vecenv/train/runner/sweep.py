@@ -132,7 +132,8 @@ def sweep(
     with atomic_file(folder / BEST_FILE) as partial:
         Path(partial).write_text(config.to_yaml(), "utf-8")
     results = [(number, math.nan if value is None else value, values) for number, value, values in done]
-    plot_sweep(folder / PICTURE, results, search.direction == "maximize", str(study.user_attrs.get("metric", "")))
+    metric, logarithmic = str(study.user_attrs.get("metric", "")), {each.path for each in settings if each.spans_orders}
+    plot_sweep(folder / PICTURE, results, search.direction == "maximize", metric, logarithmic)
     return Sweep(config, study.best_value, best, study)
 
 

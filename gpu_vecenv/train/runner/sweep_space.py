@@ -37,6 +37,13 @@ class Setting:
         """True for a range of integers."""
         return all(isinstance(x, int) for x in (self.low, self.high)) and isinstance(self.step, int | None)
 
+    @property
+    def spans_orders(self) -> bool:
+        """True for what a logarithmic axis shows: a range with ``log``, and choices of numbers that span a factor of 30."""
+        if not self.choices:
+            return self.log
+        return all(is_number(x) and x > 0 for x in self.choices) and max(self.choices) > 30 * min(self.choices)
+
     def suggest(self, trial: Any) -> Any:
         """Return the value of a trial, which Optuna suggests.
 
