@@ -47,6 +47,14 @@ def test_every_tutorial_is_on_the_page():
     assert [number_of(path) for path in TUTORIALS] == [str(number) for number in range(1, 15)]
 
 
+def test_tutorials_make_envs_as_the_pages_do():
+    """One function makes envs: the one whose types and help are those of our envs."""
+    cells = [(path.stem, cell) for path in TUTORIALS for cell in nbformat.read(path, as_version=4).cells]
+    code = [(stem, cell.source) for stem, cell in cells if cell.cell_type == "code"]
+    assert [stem for stem, source in code if "gymnasium.make" in source] == []
+    assert len({stem for stem, source in code if "gpu_vecenv.make_vec(" in source}) > 9
+
+
 @pytest.mark.parametrize("path", [*TUTORIALS, PAGE], ids=lambda path: path.stem)
 def test_links_lead_to_files(path):
     targets = re.findall(r"\]\(([^)#:]+)(?:#[\w-]+)?\)", path.read_text())
