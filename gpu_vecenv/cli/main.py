@@ -156,8 +156,9 @@ def _run(words: list[str]) -> int:
         from gpu_vecenv.cli.words import require_places, with_counts
 
         names = [name.replace("_", "-") for name in inspect.signature(function).parameters]
-        require_places(words, [f"--{no}{name}" for name in names for no in ("", "no-")])
-        words = with_counts(words)
+        end = words.index("--") if "--" in words else len(words)  # behind it are words of a script
+        require_places(words[:end], [f"--{no}{name}" for name in names for no in ("", "no-")])
+        words = [*with_counts(words[:end]), *words[end:]]
     if command in ("train", "memory", "sweep"):
         words = _algorithm_words(words)
     if needed:

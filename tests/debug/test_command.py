@@ -92,6 +92,13 @@ def test_a_python_is_started_for_the_kind_of_build(words, library, kind, monkeyp
     assert ("break env_step(GvWorld&)" in Started.words) == (words == "--gdb")
 
 
+def test_words_of_a_script_are_left_as_they_are(monkeypatch):
+    monkeypatch.setattr("gpu_vecenv.cli.debug.subprocess", SimpleNamespace(Popen=Started))
+    words = "script.py --episodes many --num-envs 1e3 --num-runners 3 --lr 1".split()
+    main(["debug", FAULTY, "--", *words])
+    assert Started.words[1:] == words
+
+
 def test_random_steps_name_the_fault(monkeypatch, capsys, tmp_path):
     monkeypatch.setenv(VARIABLE, "debug")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # for the file of the world
