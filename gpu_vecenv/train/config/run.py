@@ -40,8 +40,8 @@ from gpu_vecenv.train.config.checks import (
     suggests_names,
 )
 from gpu_vecenv.train.config.former import refuse_former, renamed
-from gpu_vecenv.train.config.group import NOT_GIVEN, Group
 from gpu_vecenv.train.config.network import NetworkConfig
+from gpu_vecenv.train.config.or_dict import OrDict
 from gpu_vecenv.train.config.policy import OPTIONS, PolicyConfig
 from gpu_vecenv.train.config.ppo import PPOConfig
 from gpu_vecenv.train.config.presets import OF_RUN, Preset, import_env, preset_of
@@ -97,9 +97,9 @@ class TrainConfig:
     """Policies that act but are not updated."""
     load_policies: dict[str, str] = field(default_factory=dict)
     """Policy name to a checkpoint file; the policy starts with the weights that the file holds under the same name."""
-    ppo: Group[PPOConfig] = NOT_GIVEN
+    ppo: OrDict[PPOConfig] = None  # type: ignore[assignment]
     """Hyperparameters of the update; also a dict of some of them, and others are those of the preset."""
-    network: Group[NetworkConfig] = NOT_GIVEN
+    network: OrDict[NetworkConfig] = None  # type: ignore[assignment]
     """Shape of the networks; also a dict of some fields, and others are those of the preset."""
     threads: int = 1
     """CPU threads of torch in training, evaluation and play; the process's own number is restored afterwards.
@@ -150,7 +150,7 @@ class TrainConfig:
     """Registered name of the algorithm that updates the policies; ``policies`` may name another one for each."""
     algorithms: dict[str, Any] = field(default_factory=dict)
     """Options of other algorithms than PPO by name, such as ``{"evolution": EvolutionConfig()}``; others are those of presets."""
-    auto_sizes: Group[AutoSizes] = NOT_GIVEN
+    auto_sizes: OrDict[AutoSizes] = None  # type: ignore[assignment]
     """Bounds of the search for ``num_envs="auto"``; without them those of ``AutoSizes()``."""
     shards: int | None = None
     """Equal parts of the worlds, of which each minibatch takes an equal share. None: one for each process of the run.

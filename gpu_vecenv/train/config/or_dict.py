@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 _Options = TypeVar("_Options")
 
 
-class Group(Generic[_Options]):
-    """Type of a field of a dataclass that takes options of one kind or a dict of some, and holds them or None.
+class OrDict(Generic[_Options]):
+    """Type of a field of a dataclass that takes options of one kind, a dict of some or None, and holds the options or None.
 
     Editors and type checkers read such a field as the options, so ``config.ppo.learning_rate`` needs no test for None. At run
     time the field is a plain one.
@@ -20,7 +20,3 @@ class Group(Generic[_Options]):
         def __get__(self, config: object, kind: type | None = None, /) -> _Options | Any: ...
 
         def __set__(self, config: object, value: _Options | Mapping[str, Any] | None, /) -> None: ...
-
-
-NOT_GIVEN: Any = None
-"""Default of such a field."""
