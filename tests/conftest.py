@@ -3,7 +3,9 @@
 import gc
 import os
 
+import gymnasium
 import pytest
+from gymnasium.wrappers import common
 
 for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(name, "1")
@@ -39,3 +41,10 @@ def first_gpu_is_current(request):
         import torch
 
         torch.cuda.set_device(0)
+
+
+@pytest.fixture(autouse=True)
+def time_limit_is_gymnasiums(monkeypatch):
+    """Take back what an import of rl_zoo3 does to later tests: its ``TimeLimit`` truncates no episode that also terminates."""
+    for module in (gymnasium.wrappers, common):
+        monkeypatch.setattr(module, "TimeLimit", module.TimeLimit)
