@@ -10,9 +10,10 @@ import stat
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from gpu_vecenv.backend.build_kind import RELEASE, BuildKind
+from gpu_vecenv.backend.files import Files
 from gpu_vecenv.errors import CompileError
 from gpu_vecenv.pyhooks.translate import translate
 from gpu_vecenv.spec.arguments import Array, EnvArgs, Nested, Number, Struct, program_header
@@ -73,6 +74,11 @@ class Program:
         """The constants by name."""
         return dict(self.constants)
 
+    @functools.cached_property
+    def sources(self) -> dict[bool, Any]:
+        """Texts that ``kernel_source()`` keeps."""
+        return {}
+
 
 TEAMS = Number("teams", "int32", "teams of the launch")
 """Last member of the argument struct of each program, which ``Call.launch()`` writes."""
@@ -83,11 +89,28 @@ def arguments(*members: Number | Array | Nested | EnvArgs, name: str = "GvArgs",
     return Struct(name, *members, TEAMS, beside=beside)
 
 
+class _Source(NamedTuple):
+    """Text of a kernel, and the files that it was made from."""
+
+    text: str
+    files: Files
+
+
 def kernel_source(spec: EnvSpec | Program, kind: BuildKind = RELEASE) -> str:
     """Return the text of a kernel, the same for all compilers. ``#line`` keeps the names of the original files.
 
-    ``kind`` is that of an env.
+    ``kind`` is that of an env. Each env that is made asks for the text, so it is kept until one of its files changes.
     """
+    debug = isinstance(spec, EnvSpec) and kind.debug
+    kept = spec.sources.get(debug)
+    if kept is None or not kept.files.unchanged():
+        files = Files()
+        kept = spec.sources[debug] = _Source(_expanded(spec, debug, files), files)
+    return kept.text
+
+
+def _expanded(spec: EnvSpec | Program, debug: bool, read: Files) -> str:
+    """Return the text of a kernel with all headers, and remember the files that it is made from."""
     written: set[str] = set()
 
     def expand(text: str, path: str | Path) -> str:
@@ -97,17 +120,16 @@ def kernel_source(spec: EnvSpec | Program, kind: BuildKind = RELEASE) -> str:
             parts.append(before)
             if name is not None and name not in written:
                 written.add(name)
-                parts.append(f'{expand(*_header(spec, name, path))}\n#line {next_line} "{path}"')
+                parts.append(f'{expand(*_header(spec, name, path, read))}\n#line {next_line} "{path}"')
         return "".join([*parts, end])
 
     env, constants = _env_of(spec), () if isinstance(spec, EnvSpec) else _constants(spec)
-    debug = isinstance(spec, EnvSpec) and kind.debug
     # Worlds of a debug build stay in memory, where they have their numbers and a debugger finds them.
     defined = "#define GV_DEBUG 1\n" if debug else "#define GV_SINGLE 1\n" if env is not None and is_single(env) else ""
     defined += "".join(f"#define GV_{name} {value}\n" for name, value in constants)
     entry_points = ENTRY_POINTS if isinstance(spec, EnvSpec) else spec.kernel
     files = (entry_points,) if env is None else (env.kernel, entry_points)
-    texts = [expand(_kernel_text(spec, path), path) for path in files]
+    texts = [expand(_kernel_text(spec, path, read), path) for path in files]
     if env is not None:
         defined += "".join(f"#define GV_{macro} 1\n" for hook, macro in OPTIONAL_HOOKS.items() if _defines(texts[0], hook))
     if isinstance(spec, Program):
@@ -153,8 +175,9 @@ def _constants(program: Program) -> tuple[tuple[str, int | str], ...]:
     return program.constants if program.scratch is None else (*program.constants, ("SCRATCH", max(1, program.scratch)))
 
 
-def _kernel_text(spec: EnvSpec | Program, path: Path) -> str:
+def _kernel_text(spec: EnvSpec | Program, path: Path, read: Files) -> str:
     """Return the text of a kernel; hooks in Python are translated."""
+    read.has(path)
     text, env = read_text(spec.name, path), _env_of(spec)
     return translate(env, path, text) if env is not None and path == env.kernel and path.suffix == ".py" else text
 
@@ -185,7 +208,7 @@ def _env_of(spec: EnvSpec | Program) -> EnvSpec | None:
     return spec if isinstance(spec, EnvSpec) else spec.env
 
 
-def _header(spec: EnvSpec | Program, name: str, includer: str | Path) -> tuple[str, str]:
+def _header(spec: EnvSpec | Program, name: str, includer: str | Path, read: Files) -> tuple[str, str]:
     env = _env_of(spec)
     if name == "args.h" and env is not None:
         return args_header(env), f"{env.name}/args.h"
@@ -195,11 +218,12 @@ def _header(spec: EnvSpec | Program, name: str, includer: str | Path) -> tuple[s
         return program_header(spec.args), f"{spec.kernel.stem}/program_args.h"
     of_env = (env or spec).kernel.parent
     for folder in (of_env, KERNEL_FOLDER):
-        if os.path.isfile(path := os.path.join(folder, name)):  # a hundred files: Path would take twice as long
+        if read.has(path := os.path.join(folder, name)):  # a hundred files: Path would take twice as long
             return read_text(spec.name, path), path
     raise CompileError(f'{spec.name}: {includer} includes "{name}", which is not in {of_env} or {KERNEL_FOLDER}.')
 
 
+@functools.lru_cache(maxsize=64)
 def content_hash(source: str, *build: str) -> str:
     """Return a hash of a kernel's text and build flags. It does not depend on the folder of the source."""
     text = re.sub(r'\n#line (\d+) ".*[/\\]', r'\n#line \1 "', f"\n{source}")
