@@ -3,9 +3,12 @@
 #pragma once
 #include "target/host_vectors.h"
 
-// Rows and vectors of columns whose sums are in registers, with room for a row of the second factor and a number of the first one.
-#define GV_TILE_ROWS (GV_VECTOR_REGISTERS == 32 ? 12 : 6)
-#define GV_TILE_VECTORS 2
+// Vectors of columns and rows whose sums are in registers, with room for a row of the second factor and a number of the first one.
+// Four vectors are whole rows of lines in the cache, of which a processor fetches the next ones.
+#define GV_TILE_VECTORS (GV_VECTOR_REGISTERS == 32 ? 4 : 2)
+constexpr gv_i32 gv_tile_rows(gv_i32 vectors) {
+    return vectors == 1 ? 12 : GV_VECTOR_REGISTERS / 4 * 3 / vectors;
+}
 #define GV_STEP 16  // columns of matrices are multiples of it
 
 // Numbers (row, i) at row * by_row + i * by_inner.
@@ -52,7 +55,21 @@ GV_INLINE void gv_product_columns(gv_i32 rows, GvFactor a, const float* b, gv_i6
         gv_product_tile<ROWS, VECTORS>(a, b, b_row, inner, start, start_row, c, c_row, finish);
     }
     if constexpr (ROWS > 1) {
-        gv_product_columns<ROWS / 2, VECTORS>(rows, a, b, b_row, inner, start, start_row, c, c_row, finish);
+        gv_product_columns<(ROWS > 4 ? 4 : ROWS / 2), VECTORS>(rows, a, b, b_row, inner, start, start_row, c, c_row, finish);
+    }
+}
+
+// The same for columns from `first` on: VECTORS vectors at a time, then fewer.
+template <gv_i32 VECTORS, class Finish>
+GV_INLINE void gv_product_from(gv_i32 first, gv_i32 rows, gv_i32 columns, gv_i32 inner, const GvFactor& a, const float* b,
+                               gv_i64 b_row, const float* start, gv_i64 start_row, float* c, gv_i64 c_row, const Finish& finish) {
+    constexpr gv_i32 WIDTH = VECTORS * GV_WIDTH;
+    for (; first + WIDTH <= columns; first += WIDTH) {
+        gv_product_columns<gv_tile_rows(VECTORS), VECTORS>(rows, a, b + first, b_row, inner, start + first, start_row, c + first,
+                                                           c_row, finish);
+    }
+    if constexpr (WIDTH > GV_STEP) {
+        gv_product_from<VECTORS / 2>(first, rows, columns, inner, a, b, b_row, start, start_row, c, c_row, finish);
     }
 }
 
@@ -61,17 +78,7 @@ template <class Finish = GvPlain>
 static __attribute__((noinline)) void gv_product(gv_i32 rows, gv_i32 columns, gv_i32 inner, const GvFactor& a, const float* b,
                                                  gv_i64 b_row, const float* start, gv_i64 start_row, float* c, gv_i64 c_row,
                                                  const Finish& finish = Finish()) {
-    constexpr gv_i32 WIDTH = GV_TILE_VECTORS * GV_WIDTH;
-    gv_i32 first = 0;
-    for (; first + WIDTH <= columns; first += WIDTH) {
-        gv_product_columns<GV_TILE_ROWS, GV_TILE_VECTORS>(rows, a, b + first, b_row, inner, start + first, start_row, c + first, c_row,
-                                                          finish);
-    }
-    if constexpr (WIDTH > GV_STEP) {
-        if (first < columns) {
-            gv_product_columns<GV_TILE_ROWS, 1>(rows, a, b + first, b_row, inner, start + first, start_row, c + first, c_row, finish);
-        }
-    }
+    gv_product_from<GV_TILE_VECTORS>(0, rows, columns, inner, a, b, b_row, start, start_row, c, c_row, finish);
 }
 
 // Row by row the products with `count` rows of B, plus `start`: C = start + A B^T, for few of them. Rows of both factors lie a
