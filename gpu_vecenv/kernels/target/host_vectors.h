@@ -34,6 +34,28 @@ GV_INLINE GvInts gv_load_ints(const gv_i32* at) {
     __builtin_memcpy(&x, at, sizeof(x));
     return x;
 }
+
+// The first halves of two vectors, element by element in turn, and the second halves.
+#if GV_WIDTH == 16
+#define GV_FIRST_HALVES 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
+#define GV_SECOND_HALVES 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
+#elif GV_WIDTH == 8
+#define GV_FIRST_HALVES 0, 8, 1, 9, 2, 10, 3, 11
+#define GV_SECOND_HALVES 4, 12, 5, 13, 6, 14, 7, 15
+#else
+#define GV_FIRST_HALVES 0, 4, 1, 5
+#define GV_SECOND_HALVES 2, 6, 3, 7
+#endif
+GV_INLINE void gv_interleave(const GvVector& x, const GvVector& y, GvVector& first, GvVector& second) {
+#if defined(__clang__)
+    first = __builtin_shufflevector(x, y, GV_FIRST_HALVES);
+    second = __builtin_shufflevector(x, y, GV_SECOND_HALVES);
+#else
+    first = __builtin_shuffle(x, y, GvInts{GV_FIRST_HALVES});
+    second = __builtin_shuffle(x, y, GvInts{GV_SECOND_HALVES});
+#endif
+}
+
 #define GV_LAMBDA __attribute__((always_inline))  // vectors are passed in registers
 GV_INLINE GvVector gv_all(float x) { return x - GvVector{}; }
 
