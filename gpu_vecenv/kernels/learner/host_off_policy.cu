@@ -255,11 +255,19 @@ GV_FN void gv_learn_actor_block(const GvArgs& a, const GvLanes&, gv_i32 block) {
 // The tensors of an optimiser, which follow each other: 0 critics, 1 policy, 2 temperature.
 GV_FN const GvHostGroup& gv_group(const GvArgs& a) { return a.groups[a.group]; }
 
+// True if the sums of the only team are those of all teams, without gaps.
+GV_FN bool gv_is_added_up(const GvArgs& a, const GvHostTensor& tensor) {
+    return a.blocks == 1 && gv_columns(tensor) % GV_STEP == 0;
+}
+GV_FN const float* gv_gradient(const GvArgs& a, const GvHostTensor& tensor) {
+    return gv_is_added_up(a, tensor) ? a.partial + tensor.partial_at : a.sums + tensor.first;
+}
+
 // Adds up a parameter. One team more, the last one, adds up the terms.
 GV_FN void gv_add_up_tensor(const GvArgs& a, const GvLanes&, gv_i32 team) {
     const auto add = [&](gv_i32 at, gv_i32 count, float* sum) {
-        for (gv_i32 i = 0; i < count; ++i) sum[i] = 0.0f;
-        for (gv_i32 block = 0; block < a.blocks; ++block) {
+        __builtin_memcpy(sum, a.partial + at, sizeof(float) * count);
+        for (gv_i32 block = 1; block < a.blocks; ++block) {
             const float* partial = a.partial + (gv_i64)block * a.partial_floats + at;
             GV_INDEPENDENT
             for (gv_i32 i = 0; i < count; ++i) sum[i] += partial[i];
@@ -269,11 +277,10 @@ GV_FN void gv_add_up_tensor(const GvArgs& a, const GvLanes&, gv_i32 team) {
         const gv_i32 t = gv_group(a).first + team;
         const GvHostTensor& tensor = a.tensors[t];
         const gv_i32 rows = gv_rows(tensor), columns = gv_columns(tensor);
-        float* sums = a.sums + tensor.first;
-        for (gv_i32 row = 0; row < rows; ++row) {
-            add(tensor.partial_at + row * GV_UP(columns), columns, sums + (gv_i64)row * columns);
+        for (gv_i32 row = 0; row < rows && !gv_is_added_up(a, tensor); ++row) {
+            add(tensor.partial_at + row * GV_UP(columns), columns, a.sums + tensor.first + (gv_i64)row * columns);
         }
-        a.squares[t] = gv_squares(sums, rows * columns);
+        a.squares[t] = gv_squares(gv_gradient(a, tensor), rows * columns);
         return;
     }
     float terms[GV_STEP];
@@ -307,7 +314,7 @@ GV_FN void gv_step_tensor(const GvArgs& a, const GvLanes&, gv_i32 team) {
     const GvHostGroup& group = gv_group(a);
     if (*group.taken == 0) return;
     const GvHostTensor& tensor = a.tensors[group.first + team];
-    gv_take_step(tensor, a.sums + tensor.first, 1.0f, *group.rate, a.eps, *group.steps);
+    gv_take_step(tensor, gv_gradient(a, tensor), 1.0f, *group.rate, a.eps, *group.steps);
     if (a.group == 0) gv_pack_tensor(a, tensor);  // the policy learns from the new critics
 }
 
