@@ -57,25 +57,45 @@ def transition_masks(
     Raises:
         ShapeError, ArrayTypeError: an array does not fit.
     """
-    shape = agent_alive.shape
-    arrays = {"agent_alive": agent_alive, "terminated": terminated, "truncated": truncated, "alive_reset": alive_reset}
-    flags = {name: _flags(name, array, shape) for name, array in arrays.items() if array is not None}
-    flags["alive_start"] = _flags("alive_start", alive_start.unsqueeze(0), (1, *shape[1:]))
-    columns = shape[1:].numel()
-    result = torch.empty(4, shape[0], columns, dtype=torch.bool, device=agent_alive.device) if out is None else out
-    if result.shape != (4, shape[0], columns) or (columns > 1 and result.stride(2) != 1):
-        raise ShapeError(f"out: expected shape {(4, shape[0], columns)} without gaps in a step, got {tuple(result.shape)}")
-    masks = result.unbind()
-    call = Call(
-        MASKS, result.device, **flags, step=result.stride(1), steps=shape[0], columns=columns,
-        agents=shape[2] if len(shape) > 2 else 1,
-    )  # fmt: skip
-    args = call.args
-    args.valid, args.episode_end, args.timed_out, args.ended = (mask.data_ptr() for mask in masks)
-    teams = -(-columns // TILE) * -(-shape[0] // STEPS)
-    call.launch("gv_masks", teams, shape[0] * columns)
-    return TransitionMasks(*(masks if out is not None else (mask.view(shape) for mask in masks)))
+    call = MasksCall(alive_start, agent_alive, terminated, truncated, alive_reset, out)
+    call.launch()
+    return call.masks
 
+
+class MasksCall:
+    """A call of ``transition_masks()`` for arrays that stay where they are.
+
+    Attributes:
+        masks: the masks, which each launch writes.
+    """
+
+    def __init__(
+        self, alive_start: Tensor, agent_alive: Tensor, terminated: Tensor, truncated: Tensor, alive_reset: Tensor | None = None,
+        out: Tensor | None = None,
+    ) -> None:  # fmt: skip
+        """Check the arrays; see ``transition_masks()``."""
+        shape = agent_alive.shape
+        arrays = {"agent_alive": agent_alive, "terminated": terminated, "truncated": truncated, "alive_reset": alive_reset}
+        flags = {name: _flags(name, array, shape) for name, array in arrays.items() if array is not None}
+        flags["alive_start"] = _flags("alive_start", alive_start.unsqueeze(0), (1, *shape[1:]))
+        columns = shape[1:].numel()
+        result = torch.empty(4, shape[0], columns, dtype=torch.bool, device=agent_alive.device) if out is None else out
+        if result.shape != (4, shape[0], columns) or (columns > 1 and result.stride(2) != 1):
+            raise ShapeError(f"out: expected shape {(4, shape[0], columns)} without gaps in a step, got {tuple(result.shape)}")
+        masks = result.unbind()
+        self._arrays = alive_start, *arrays.values()  # the call has addresses alone
+        self._call = Call(
+            MASKS, result.device, **flags, step=result.stride(1), steps=shape[0], columns=columns,
+            agents=shape[2] if len(shape) > 2 else 1,
+        )  # fmt: skip
+        args = self._call.args
+        args.valid, args.episode_end, args.timed_out, args.ended = (mask.data_ptr() for mask in masks)
+        self._teams, self._work = -(-columns // TILE) * -(-shape[0] // STEPS), shape[0] * columns
+        self.masks = TransitionMasks(*(masks if out is not None else (mask.view(shape) for mask in masks)))
+
+    def launch(self) -> None:
+        """Write the masks."""
+        self._call.launch("gv_masks", self._teams, self._work)
 
 
 def _flags(name: str, array: Tensor, shape: torch.Size | tuple[int, ...]) -> Any:

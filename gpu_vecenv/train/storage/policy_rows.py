@@ -14,7 +14,7 @@ from gpu_vecenv.train.errors import ConfigError, PolicyMapError
 from gpu_vecenv.train.policies.contract import OBSERVATIONS, SHARED, Draw, Inputs, Observation, fields_of
 from gpu_vecenv.train.policies.counters import counters_of
 from gpu_vecenv.train.returns.choices import have_choice, may_lack_choice
-from gpu_vecenv.train.returns.masks import TransitionMasks, transition_masks
+from gpu_vecenv.train.returns.masks import MasksCall, TransitionMasks
 from gpu_vecenv.train.storage.policy_map import Members
 from gpu_vecenv.train.storage.rollout import Rollout
 from gpu_vecenv.train.storage.row_states import RowStates
@@ -117,7 +117,7 @@ class PolicyRows:
         self.states: RowStates | None = None
         self.critic_sources: tuple[str, ...] = ()
         self._views: Samples | None = None
-        self._flags: list[tuple[Tensor, Tensor, Tensor, Tensor, Tensor | None]] = []
+        self._masks: tuple[TransitionMasks, list[MasksCall]] | None = None  # which samples of later rollouts have, too
         form: Form = "rows"
         if group.shared is not None:
             form = "worlds" if len({span.agents for span in spans}) == 1 else "worlds of one row"
@@ -136,6 +136,7 @@ class PolicyRows:
             world.append(self.formed(worlds.expand(-1, span.agents), 0))
             agent.append(self.formed(agent_numbers.expand(num_worlds, -1), 0))
         self.worlds, self.agents = tuple(world), tuple(agent)
+        self._views = self._masks = None
 
     def keep_states(self, shape: tuple[int, ...] | None) -> None:
         """Keep a state of each row from step to step.
@@ -285,10 +286,10 @@ class PolicyRows:
             samples = self._samples(masks)
             self._views = samples if self._are_views(samples) else None
             return samples
-        return replace(self._views, **masks._asdict())
+        return self._views
 
     def _are_views(self, samples: Samples) -> bool:
-        """Return True if all but the masks are views of the slabs, so that samples of later rollouts have the same ones."""
+        """Return True if all but the masks, which stay, are views of the slabs: samples of later rollouts have the same ones."""
         if samples.mask is not None or samples.critic is not None or len(self.spans) > 1:
             return False
         slabs = self.spans[0].slabs
@@ -349,16 +350,25 @@ class PolicyRows:
         )
 
     def masks(self) -> TransitionMasks:
-        """Return the masks of the policy's transitions, each bool (T, B[, a]), after a rollout was collected."""
-        rollout, first = self.rollout, 0
+        """Return the masks of the policy's transitions, each bool (T, B[, a]), after a rollout was collected.
+
+        Their memory stays, so those of the next rollout overwrite them.
+        """
+        masks, calls = self._masks = self._masks or self._masks_and_calls()
+        for call in calls:
+            call.launch()
+        return masks
+
+    def _masks_and_calls(self) -> tuple[TransitionMasks, list[MasksCall]]:
+        """Return the masks, and what writes those of each span."""
+        rollout, first, calls = self.rollout, 0, []
         stacked = torch.empty(4, rollout.num_steps, *self.shape, dtype=torch.bool, device=rollout.reward.device)
         columns = stacked.flatten(2)
-        self._flags = self._flags or [self._flags_of(span) for span in self.spans]
-        for span, flags in zip(self.spans, self._flags, strict=True):
+        for span in self.spans:
             count = span.num_worlds * span.agents
-            transition_masks(*flags, out=columns.narrow(2, first, count))
+            calls.append(MasksCall(*self._flags_of(span), out=columns.narrow(2, first, count)))
             first += count
-        return TransitionMasks(*stacked.unbind())
+        return TransitionMasks(*stacked.unbind()), calls
 
     def _flags_of(self, span: AgentSpan) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor | None]:
         """Return views of the flags of a span: alive at the start, alive, terminated, truncated, alive in the next episode."""

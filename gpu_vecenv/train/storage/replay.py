@@ -59,9 +59,11 @@ class Replay:
     Attributes:
         filled: int64 (), transitions that can be sampled, on the device.
         processes: processes of the run, each of which has a buffer and draws an equal part of each batch; None: this one alone.
+        keeps_batch: ``sample()`` writes to the arrays of its last batch, which costs the host less.
     """
 
     processes: Processes | None = None
+    keeps_batch = False
 
     def __init__(
         self, rows: PolicyRows, size: int, batch_size: int, gamma: float, seed: int, device: torch.device | str,
@@ -100,6 +102,7 @@ class Replay:
         self.agent = torch.cat(rows.agents) if rows.with_ids else None
         self._gammas = torch.tensor([gamma**i for i in range(n_steps + 1)], dtype=torch.float32, device=device)
         self._draws = torch.zeros((), dtype=torch.int64, device=device)
+        self._drawn: _Drawn | None = None
 
     def add(self, samples: Samples) -> None:
         """Copy the T steps of a rollout, which overwrite the oldest ones.
@@ -119,28 +122,18 @@ class Replay:
             ConfigError: the exponent is missing, or has no effect.
         """
         beta = self._importance_exponent(importance_exponent)
-
-        def out(dtype: torch.dtype, agents: bool = True) -> Tensor:
-            return torch.empty(self.batch_size, *(self.ring.arrays["flags"].shape[2:] if agents else ()), dtype=dtype,
-                               device=self.device)  # fmt: skip
-
-        place, weight, ahead = out(torch.int64, False), out(torch.float32, False), out(torch.int64)
-        valid, reward, discount = out(torch.bool), out(torch.float32), out(torch.float32)
-        call = Call(
-            REPLAY_SAMPLE, self.device, rows=self.batch_size, ring=self.ring.struct, draws=self._draws, filled=self.filled,
-            gammas=self._gammas, beta=beta, place=place, weight=weight, valid=valid, reward=reward, discount=discount,
-            ahead=ahead, seed=self.seed,
-        )  # fmt: skip
-        call.launch("gv_replay_draw", -(-self.batch_size // TILE), self.batch_size)
-        call.launch("gv_replay_follow", -(-valid.numel() // TILE), valid.numel())
-        gathered, parts, tiles = self._parts()
-        call.set(parts=parts)
-        call.launch("gv_replay_gather", tiles, tiles * TILE)
+        drawn = self._drawn or _Drawn(self)
+        self._drawn = drawn if self.keeps_batch else None
+        drawn.draw(beta)
+        if beta is None and self.agent is None:
+            return drawn.batch
+        weight, inputs, next_inputs = drawn.batch.weight, drawn.batch.inputs, drawn.batch.next_inputs
         if beta is not None:
             weight = weight / weight.max() if self.processes is None else self._weights_of_all(weight, beta, self.processes)
-        agent = None if self.agent is None else self.agent[place % self.ring.samples]
-        inputs, next_inputs = (self._inputs(gathered, prefix, agent) for prefix in ("", "next_"))
-        return Batch(inputs, gathered["action"], reward, next_inputs, discount, valid, weight, place)
+        if self.agent is not None:
+            agent = self.agent[drawn.batch.place % self.ring.samples]
+            inputs, next_inputs = inputs._replace(agent=agent), next_inputs._replace(agent=agent)
+        return drawn.batch._replace(weight=weight, inputs=inputs, next_inputs=next_inputs)
 
     def set_priorities(self, batch: Batch, error: Tensor) -> None:
         """Set the priorities of a batch by its errors. A transition that is in the batch twice gets the larger one.
@@ -213,28 +206,64 @@ class Replay:
             return value
         return torch.full((), value, dtype=torch.float32, device=self.device)
 
-    def _parts(self) -> tuple[dict[str, Tensor], Any, int]:
+
+class _Drawn:
+    """Arrays of a batch, and the calls that fill them.
+
+    Attributes:
+        batch: the batch, with weights that are not divided yet and without the numbers of agents.
+    """
+
+    def __init__(self, replay: Replay) -> None:
+        """Allocate the arrays."""
+        self._size, device, ring = replay.batch_size, replay.device, replay.ring
+        agents = ring.arrays["flags"].shape[2:]
+
+        def out(dtype: torch.dtype, *shape: int) -> Tensor:
+            return torch.empty(self._size, *shape, dtype=dtype, device=device)
+
+        place, weight, ahead = out(torch.int64), out(torch.float32), out(torch.int64, *agents)
+        valid, reward, discount = out(torch.bool, *agents), out(torch.float32, *agents), out(torch.float32, *agents)
+        gathered, parts, self._tiles = self._parts(ring)
+        self._call = Call(
+            REPLAY_SAMPLE, device, rows=self._size, ring=ring.struct, draws=replay._draws, filled=replay.filled,
+            gammas=replay._gammas, place=place, weight=weight, valid=valid, reward=reward, discount=discount,
+            ahead=ahead, seed=replay.seed, parts=parts,
+        )  # fmt: skip
+        self._rows = valid.numel()
+        inputs, next_inputs = (self._inputs(gathered, prefix) for prefix in ("", "next_"))
+        self.batch = Batch(inputs, gathered["action"], reward, next_inputs, discount, valid, weight, place)
+
+    def draw(self, beta: Tensor | None) -> None:
+        """Draw transitions; ``beta`` is the exponent of importance weights."""
+        self._call.set(beta=beta)
+        self._call.launch("gv_replay_draw", -(-self._size // TILE), self._size)
+        self._call.launch("gv_replay_follow", -(-self._rows // TILE), self._rows)
+        self._call.launch("gv_replay_gather", self._tiles, self._tiles * TILE)
+
+    def _parts(self, ring: Ring) -> tuple[dict[str, Tensor], Any, int]:
         """Return arrays for the inputs and actions of a batch, by name, what a kernel gathers in them, and its tiles."""
         arrays: dict[str, Tensor] = {}
         parts, tiles = (BATCH_PART.form * MAX_RING_PARTS)(), 0
-        observed = [(prefix, name) for prefix in ("", "next_") for name in self.ring.arrays if name in GATHERED]
+        observed = [(prefix, name) for prefix in ("", "next_") for name in ring.arrays if name in GATHERED]
         for part, (prefix, name) in zip(parts, [("", "action"), *observed], strict=False):
-            array = self.ring.arrays[name]
-            gathered = torch.empty(self.batch_size, *array.shape[2:], dtype=array.dtype, device=self.device)
+            array = ring.arrays[name]
+            gathered = torch.empty(self._size, *array.shape[2:], dtype=array.dtype, device=array.device)
             arrays[prefix + name], of_agent = gathered, name not in ("shared", "critic")
-            final = self.ring.arrays.get(f"final_{name}")
+            final = ring.arrays.get(f"final_{name}")
             part.ring, part.to = array.data_ptr(), gathered.data_ptr()
             part.final_ring = None if final is None else final.data_ptr()
             part.bytes, part.by_agent, part.is_next = array.element_size(), of_agent, prefix != ""
-            part.width = array[0, 0].numel() // (self.ring.agents if of_agent else 1)
+            part.width = array[0, 0].numel() // (ring.agents if of_agent else 1)
             tiles += -(-gathered.numel() // TILE)
             part.otherwise, part.end_tile = name == "mask", tiles
         return arrays, parts, tiles
 
-    def _inputs(self, gathered: dict[str, Tensor], prefix: str, agent: Tensor | None) -> Inputs:
+    @staticmethod
+    def _inputs(gathered: dict[str, Tensor], prefix: str) -> Inputs:
         parts = {name: gathered[prefix + name] for name in ("shared", "own") if prefix + name in gathered}
         obs: Observation = parts or gathered[f"{prefix}obs"]
-        return Inputs(obs, gathered.get(f"{prefix}mask"), gathered.get(f"{prefix}critic"), agent=agent)
+        return Inputs(obs, gathered.get(f"{prefix}mask"), gathered.get(f"{prefix}critic"))
 
 
 GATHERED = ("obs", "shared", "own", "mask", "critic")

@@ -6,7 +6,9 @@ The kernels are ``kernels/learner/replay_add.cu``. A CUDA graph can record a cal
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -21,6 +23,18 @@ from gpu_vecenv.train.storage.policy_rows import PolicyRows
 from gpu_vecenv.train.storage.samples import Samples
 
 TILE, FAN = REPLAY_ADD.macros["TILE"], 64
+
+
+@dataclass(frozen=True, eq=False)  # compared by identity, as tensors are
+class _Adds:
+    """A call that copies samples to a ring. If samples of a later rollout are the same object, it copies that rollout."""
+
+    samples: weakref.ref[Samples]
+    call: Call
+    tiles: int
+    """Teams that copy."""
+    marks: int
+    """Flags of agents."""
 
 
 class Ring:
@@ -65,6 +79,7 @@ class Ring:
             return torch.zeros(sum(self.nodes[1:]), dtype=torch.float64, device=device) if exists else None
 
         self.masses, self.counts = tree(with_priorities), tree(not self.all_valid)
+        self._adds: _Adds | None = None
 
     @functools.cached_property
     def struct(self) -> Any:
@@ -83,7 +98,19 @@ class Ring:
         Raises:
             ShapeError, ArrayTypeError: the samples have another form.
         """
-        slabs, steps = self._checked(samples), samples.num_steps
+        adds, arrays = self._adds, None
+        if adds is None or adds.samples() is not samples:
+            adds, arrays, are_views = self._adds_of(samples)
+            self._adds = adds if are_views else None
+        adds.call.launch("gv_replay_copy", adds.tiles, adds.tiles * TILE)
+        adds.call.launch("gv_replay_mark", -(-adds.marks // TILE), adds.marks)
+        adds.call.launch("gv_replay_advance", 1)
+        del arrays  # the call reads them by address alone
+        self._add_up(samples.num_steps)
+
+    def _adds_of(self, samples: Samples) -> tuple[_Adds, list[Tensor], bool]:
+        """Check samples, and return the call that copies them, the arrays that it reads, and True if those are the samples'."""
+        slabs = self._checked(samples)
         parts, tiles = (RING_PART.form * MAX_RING_PARTS)(), 0
         for part, (name, slab) in zip(parts, slabs.items(), strict=False):
             size, width = slab.element_size(), slab[0, 0].numel()
@@ -93,22 +120,21 @@ class Ring:
             part.bytes, part.at_ends, part.end_tile = size, name.startswith("final_"), tiles
         flags = {name: getattr(samples, name).contiguous() for name in ("valid", "episode_end", "timed_out", "ended")}
         call = Call(
-            REPLAY_ADD, self.device, ring=self.struct, parts=parts, num_steps=steps, **flags, largest=self.largest,
-            bootstraps=self.bootstraps,
+            REPLAY_ADD, self.device, ring=self.struct, parts=parts, num_steps=samples.num_steps, **flags, largest=self.largest,
+            bootstraps=self.bootstraps, filled=self.filled,
         )  # fmt: skip
-        call.launch("gv_replay_copy", tiles, tiles * TILE)
-        marks = flags["valid"].numel()
-        call.launch("gv_replay_mark", -(-marks // TILE), marks)
-        call.set(filled=self.filled)
-        call.launch("gv_replay_advance", 1)
-        self._add_up(steps)
+        arrays = [*slabs.values(), *flags.values()]
+        of_samples = [*_slabs_of(samples, self.bootstraps).values(), *(getattr(samples, name) for name in flags)]
+        are_views = all(x.data_ptr() == y.data_ptr() for x, y in zip(arrays, of_samples, strict=True))
+        return _Adds(weakref.ref(samples), call, tiles, flags["valid"].numel()), arrays, are_views
 
     def _add_up(self, steps: int) -> None:
         """Compute the sums anew that a rollout of some steps has changed."""
+        if self.counts is None and self.masses is None:
+            return
         for level, nodes in enumerate(self.nodes[1:], start=1):
             changed = (steps + self.newest + 1) * self.samples // FAN**level + 3  # two ends of the range, and that of the ring
-            if self.counts is not None or self.masses is not None:
-                self._sum(level, min(nodes, changed), num_steps=steps, filled=self.filled)
+            self._sum(level, min(nodes, changed), num_steps=steps, filled=self.filled)
 
     def set_priorities(self, place: Tensor, priority: Tensor) -> None:
         """Set priorities, of a place that comes twice the larger one.
@@ -165,11 +191,7 @@ class Ring:
     def _checked(self, samples: Samples) -> dict[str, Tensor]:
         """Return the slabs to copy by the names of arrays, their samples without gaps."""
         flags = {name: getattr(samples, name) for name in ("valid", "episode_end", "timed_out", "ended")}
-        slabs = {**_parts(samples.obs, ""), "action": samples.action, "reward": samples.reward}
-        slabs |= {name: slab for name in ("mask", "critic") if (slab := getattr(samples, name)) is not None}
-        if self.bootstraps and samples.final_obs is not None:
-            slabs |= _parts(samples.final_obs, "final_")
-            slabs |= {} if samples.final_mask is None else {"final_mask": samples.final_mask}
+        slabs = _slabs_of(samples, self.bootstraps)
         if slabs.keys() | {"flags"} != self.arrays.keys():
             raise ShapeError(f"Replay.add: expected samples with {sorted(self.arrays)}, got {sorted(slabs)}.")
         for name, slab in {**slabs, **flags}.items():
@@ -191,6 +213,16 @@ def newest_steps(rows: PolicyRows, n_steps: int) -> int:
     Masks after the last step of a rollout are known with the next rollout if a group has flags of effect (``GroupSlabs.mask``).
     """
     return n_steps - 1 + bool(rows.group.effects)
+
+
+def _slabs_of(samples: Samples, bootstraps: bool) -> dict[str, Tensor]:
+    """Return the slabs of samples that a ring keeps, by the names of its arrays."""
+    slabs = {**_parts(samples.obs, ""), "action": samples.action, "reward": samples.reward}
+    slabs |= {name: slab for name in ("mask", "critic") if (slab := getattr(samples, name)) is not None}
+    if bootstraps and samples.final_obs is not None:
+        slabs |= _parts(samples.final_obs, "final_")
+        slabs |= {} if samples.final_mask is None else {"final_mask": samples.final_mask}
+    return slabs
 
 
 def _parts(obs: Observation | None, prefix: str) -> dict[str, Tensor]:
