@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from gpu_vecenv.backend.programs import Call
 from gpu_vecenv.backend.trainer_programs import EPISODES, PLACES
 from gpu_vecenv.train.processes.group import Processes
-from gpu_vecenv.train.returns.scan import episode_sums
+from gpu_vecenv.train.returns.scan import EpisodeSumsCall
 
 WINDOW = 100
 """Number of last episodes to average over."""
@@ -33,6 +33,7 @@ class EpisodeStats(nn.Module):
     recent: Tensor
     num_recent: Tensor
     agents: Tensor
+    _calls: _Calls | None
 
     def __init__(
         self, shape: int | tuple[int, ...], window: int = WINDOW, agents: Sequence[int] | None = None,
@@ -49,7 +50,7 @@ class EpisodeStats(nn.Module):
                 last episodes.
         """
         super().__init__()
-        self.processes = processes
+        self.processes, self._calls = processes, None
         window = window if processes is None else -(-window // processes.count)
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
         agents = (math.prod(shape[1:]),) if agents is None else agents
@@ -82,28 +83,58 @@ class EpisodeStats(nn.Module):
         Raises:
             ShapeError, ArrayTypeError, DeviceError: an array does not fit.
         """
-        sums, counted = episode_sums(reward, valid, finished, self.totals)
-        device, recent, size = counted.device, self.recent, len(counted) * self.worlds
-        tiles, means = -(-size // PLACES), torch.empty(4, dtype=torch.float32, device=device)
-        listed = torch.empty(3, tiles * PLACES, dtype=torch.float32, device=device)
-        counts = torch.empty(tiles, dtype=torch.int32, device=device)
-        totals = torch.empty(3, tiles, dtype=torch.float64, device=device)
-        ended = counted if self.agents_of_world == 1 else finished.contiguous()
-        call = Call(
-            EPISODES, device, size=size, rows=self.worlds * self.agents_of_world, tiles=tiles, window=recent.shape[1],
-            worlds=self.worlds, agents_of_world=self.agents_of_world, ended=ended, agents=self.agents, recent=recent,
-            num_recent=self.num_recent,
-        )  # fmt: skip
-        for name, array in (
-            ("sums", sums), ("counted", counted), ("listed", listed), ("counts", counts), ("totals", totals), ("means", means),
-        ):  # fmt: skip
-            setattr(call.args, name, array.data_ptr())
-        call.launch("gv_list", tiles, counted.numel())
-        call.launch("gv_take", 1)
+        arrays = (reward, finished, valid, self.totals, self.recent)
+        calls = self._calls
+        if calls is None or not all(x is y for x, y in zip(calls.arrays, arrays, strict=True)):
+            calls = _Calls(self, *arrays)
+            self._calls = calls if calls.stays else None
+        means = torch.empty(4, dtype=torch.float32, device=self.recent.device)
+        totals = calls.launch(means)
         if self.processes is not None:
             sums = torch.cat((totals.sum(1), self.recent.double().sum(1)))  # entries without an episode are zeros
             self.processes.sum_then(sums, lambda of_all: means.copy_(_means(of_all)))
         return means
+
+
+class _Calls:
+    """Kernels of ``EpisodeStats.update()`` for arrays that stay where they are, as those of a run do.
+
+    Attributes:
+        arrays: reward, flags and sums.
+        stays: the calls serve later rollouts in the same arrays, too.
+    """
+
+    def __init__(
+        self, stats: EpisodeStats, reward: Tensor, finished: Tensor, valid: Tensor, totals: Tensor, recent: Tensor
+    ) -> None:
+        """Check the arrays, and allocate what the kernels write."""
+        self.arrays = (reward, finished, valid, totals, recent)
+        self._sums = EpisodeSumsCall(reward, valid, finished, totals)
+        counted, device = self._sums.finished, self._sums.finished.device
+        size = len(counted) * stats.worlds
+        self._tiles, self._work = -(-size // PLACES), counted.numel()
+        self._totals = torch.empty(3, self._tiles, dtype=torch.float64, device=device)
+        listed = torch.empty(3, self._tiles * PLACES, dtype=torch.float32, device=device)
+        counts = torch.empty(self._tiles, dtype=torch.int32, device=device)
+        ended = counted if stats.agents_of_world == 1 else finished.contiguous()
+        self._call = Call(
+            EPISODES, device, size=size, rows=stats.worlds * stats.agents_of_world, tiles=self._tiles, window=recent.shape[1],
+            worlds=stats.worlds, agents_of_world=stats.agents_of_world, ended=ended, agents=stats.agents, recent=recent,
+            num_recent=stats.num_recent,
+        )  # fmt: skip
+        self._written = {"sums": self._sums.sums, "counted": counted, "listed": listed, "counts": counts, "totals": self._totals}
+        for name, array in self._written.items():
+            setattr(self._call.args, name, array.data_ptr())
+        # Copies of arrays with gaps would be those of one rollout. On a GPU, host time is that of other work of the device.
+        self.stays = device.type == "cpu" and all(x.is_contiguous() for x in self.arrays)
+
+    def launch(self, means: Tensor) -> Tensor:
+        """Add a rollout. Write ``means``, and return the sums over the episodes that ended in it, float64 (3, tiles)."""
+        self._sums.launch()
+        self._call.args.means = means.data_ptr()
+        self._call.launch("gv_list", self._tiles, self._work)
+        self._call.launch("gv_take", 1)
+        return self._totals
 
 
 def _means(sums: Tensor) -> Tensor:

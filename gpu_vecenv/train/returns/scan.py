@@ -118,10 +118,29 @@ def episode_sums(reward: Tensor, valid: Tensor, ended: Tensor, running: Tensor) 
     Raises:
         ShapeError, ArrayTypeError, DeviceError: an array does not fit.
     """
-    call = _call(reward, {"running": (3,)}, {}, valid=valid, episode_end=ended, running=running)
-    finished = torch.empty(valid.shape, dtype=torch.bool, device=valid.device)
-    call.args.finished = finished.data_ptr()
-    return _results(call, "gv_episodes", (2, *reward.shape)), finished
+    call = EpisodeSumsCall(reward, valid, ended, running)
+    call.launch()
+    return call.sums, call.finished
+
+
+class EpisodeSumsCall:
+    """A call of ``episode_sums()`` for arrays that stay where they are.
+
+    Attributes:
+        sums: first result, which each launch writes.
+        finished: second result.
+    """
+
+    def __init__(self, reward: Tensor, valid: Tensor, ended: Tensor, running: Tensor) -> None:
+        """Check the arrays; see ``episode_sums()``."""
+        self._call = _call(reward, {"running": (3,)}, {}, valid=valid, episode_end=ended, running=running)
+        self.sums = torch.empty(2, *reward.shape, dtype=torch.float32, device=reward.device)
+        self.finished = torch.empty(valid.shape, dtype=torch.bool, device=valid.device)
+        self._call.args.results, self._call.args.finished = self.sums.data_ptr(), self.finished.data_ptr()
+
+    def launch(self) -> None:
+        """Sum up."""
+        _launch(self._call, "gv_episodes")
 
 
 def _call(reward: Tensor, lead: dict[str, tuple[int, ...]], scalars: dict[str, float], **arrays: Tensor | None) -> Call:
@@ -150,7 +169,11 @@ def _call(reward: Tensor, lead: dict[str, tuple[int, ...]], scalars: dict[str, f
 def _results(call: Call, name: str, shape: tuple[int, ...]) -> Tensor:
     """Run a kernel over all rows and return its results, float32 of some shape (results, T, ...)."""
     results = torch.empty(shape, dtype=torch.float32, device=call.device)
-    columns, steps = call.args.columns, call.args.steps
     call.args.results = results.data_ptr()
-    call.launch(name, -(-columns // TILE), steps * columns)
+    _launch(call, name)
     return results
+
+
+def _launch(call: Call, name: str) -> None:
+    columns, steps = call.args.columns, call.args.steps
+    call.launch(name, -(-columns // TILE), steps * columns)

@@ -45,7 +45,9 @@ class ScheduleTable:
         self._next = iteration + 1
 
     def move(self) -> None:
-        """Copy the present row to ``scalars``, and move to the next row. The host does not wait."""
+        """Copy the present row to ``scalars``, if there are any, and move to the next row. The host does not wait."""
+        if not any(self.scalars.values()):
+            return
         torch.index_select(self._table, 0, self._row, out=self._present)
         self._row += 1
 
