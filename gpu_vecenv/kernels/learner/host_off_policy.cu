@@ -7,7 +7,8 @@
 //   GV_DECIDE, GV_TAKE      decides whether a step of Adam is taken, and takes it
 //   GV_FOLLOW               moves the target networks
 //
-// gv_phase computes a phase, and gv_gradient_step all of them on one thread. gv_act draws actions of the policy in rollouts.
+// gv_phase computes a phase, and gv_gradient_step all of them on one thread. gv_weigh prepares the rows of a batch, and gv_act draws
+// actions of the policy in rollouts.
 //
 // Numbers of teams and tiles follow from shapes alone, so results do not depend on the number of threads. Semantics are those of
 // gpu_vecenv/train/algorithms: SAC.gradient_step() and TD3.gradient_step(). SAC has a temperature, the others do not.
@@ -362,6 +363,21 @@ GV_FN void gv_act_tiles(const GvArgs& a, const GvLanes&, gv_i32 team) {
     }
 }
 
+// Weights and normalised actions of the rows of a batch. All rows that count have the same share of a mean.
+GV_FN void gv_weigh_rows(const GvArgs& a, const GvLanes&, gv_i32 /*team*/) {
+    gv_i32 count = 0;
+    for (gv_i32 row = 0; row < a.rows; ++row) count += a.valid[row] != 0;
+    const float share = 1.0f / (float)(count > 1 ? count : 1);
+    for (gv_i32 row = 0; row < a.rows; ++row) {
+        a.share[row] = a.valid[row] != 0 ? share : 0.0f;
+        a.weighted[row] = a.share[row] * a.importance[row / a.num_agents];
+        for (gv_i32 entry = 0; entry < a.entries; ++entry) {
+            const gv_i64 at = (gv_i64)row * a.entries + entry;
+            a.action[at] = (a.given[at] - a.centre[entry]) / a.half_width[entry];
+        }
+    }
+}
+
 GV_FN void gv_pack_one(const GvArgs& a, const GvLanes&, gv_i32 t) { gv_pack_tensor(a, a.tensors[t]); }
 
 // Computes a team's part of a phase for the optimiser a.group.
@@ -384,6 +400,7 @@ GV_FN void gv_all_phases(const GvArgs& given, const GvLanes& team, gv_i32 /*numb
     }
 }
 
+GV_PLAIN_KERNEL(gv_weigh, gv_weigh_rows)
 GV_PLAIN_KERNEL(gv_pack, gv_pack_one)
 GV_PLAIN_KERNEL(gv_phase, gv_phase_of)
 GV_PLAIN_KERNEL(gv_gradient_step, gv_all_phases)

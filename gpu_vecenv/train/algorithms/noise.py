@@ -38,14 +38,20 @@ class Noise:
         _require_within("rows", rows, MAX_INT)
         self.seed, self.rows, self.device = int(seed) % 2**64, rows, torch.device(device)
         self.count = torch.zeros((), dtype=torch.int64, device=device)
+        self._calls: dict[tuple[str, int], Call] = {}
 
-    def normal(self, k: int) -> Tensor:
+    def normal(self, k: int, out: Tensor | None = None) -> Tensor:
         """Return standard normal numbers, float32 (B, k).
+
+        Args:
+            k: numbers of a row.
+            out: contiguous array to write to and to return; None: a new one.
 
         Raises:
             ParameterError: ``k`` is below 1 or above 1,024.
+            ShapeError, ArrayTypeError, DeviceError: ``out`` has another form.
         """
-        return self._draw("gv_noise_normal", k, torch.float32)
+        return self._draw("gv_noise_normal", k, torch.float32, out=out)
 
     def uniform(self, k: int) -> Tensor:
         """Return uniform numbers in [0, 1), float32 (B, k), multiples of 2^-24; for errors see ``normal()``."""
@@ -67,13 +73,19 @@ class Noise:
             high = torch.full((), high, dtype=torch.int64, device=self.device)
         return self._draw("gv_noise_integers", 1, torch.int64, high).squeeze(1)
 
-    def _draw(self, name: str, entries: int, dtype: torch.dtype, high: Tensor | None = None) -> Tensor:
+    def _draw(
+        self, name: str, entries: int, dtype: torch.dtype, high: Tensor | None = None, out: Tensor | None = None
+    ) -> Tensor:
         """Run a kernel, and count the draw."""
-        _require_within("k", entries, MAX_ENTRIES)
-        out = torch.empty(self.rows, entries, dtype=dtype, device=self.device)
-        call = Call(
-            NOISE, self.count.device, count=self.count, high=high, rows=self.rows, entries=entries, seed=self.seed, out=out
-        )  # fmt: skip
+        call = self._calls.get((name, entries))
+        if call is None:
+            _require_within("k", entries, MAX_ENTRIES)
+            call = self._calls[name, entries] = Call(
+                NOISE, self.count.device, count=self.count, rows=self.rows, entries=entries, seed=self.seed
+            )  # fmt: skip
+        if out is None:
+            out = torch.empty(self.rows, entries, dtype=dtype, device=self.device)
+        call.set(high=high, out=out)
         call.launch(name, -(-out.numel() // TILE), out.numel())
         self.count += 1
         return out

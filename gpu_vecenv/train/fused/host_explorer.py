@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
@@ -15,6 +18,15 @@ from gpu_vecenv.train.fused.host_off_policy import are_watched
 from gpu_vecenv.train.fused.host_off_policy_layout import Layout, num_teams
 from gpu_vecenv.train.policies.actor import LOG_STD, ActorPolicy, Deterministic, SquashedGaussian
 from gpu_vecenv.train.policies.contract import Actor, Draw, Inputs
+
+
+@dataclass
+class _Acts:
+    """A call that draws with some counters."""
+
+    call: Call
+    inputs: Inputs | None = None
+    """What it reads, if that stays where it is."""
 
 
 class HostExplorer:
@@ -32,17 +44,15 @@ class HostExplorer:
         self.actor, self.policy, layout = actor, policy, self.layout_of(policy, network)
         device, box = policy.low.device, policy.box
         self.arrays = {"packed": torch.zeros(layout.packed, dtype=torch.float32, device=device)}
-        self._call = Call(
-            HOST_OFF_POLICY, device, features=layout.features, entries=layout.entries, num_layers=layout.num_layers,
+        self._members: dict[str, Any] = dict(
+            features=layout.features, entries=layout.entries, num_layers=layout.num_layers,
             activation=HOST_OFF_POLICY.macros[network.activation.upper()], low=LOG_STD[0], high=LOG_STD[1],
-            packed=self.arrays["packed"], room_floats=layout.room_floats,
+            room_floats=layout.room_floats,
             squashes=int(deviation is None), log_deviation=0.0 if deviation is None else math.log(deviation), centre=box.centre,
             half_width=box.half_width, lowest=policy.low, highest=policy.high,
         )  # fmt: skip
-        for place, numbers in zip(self._call.args.tensors, layout.places, strict=False):
-            for name, value in numbers._asdict().items():
-                setattr(place, name, value)
-        self._layout, self._count = layout, 0
+        self._layout = layout
+        self._acts: WeakKeyDictionary[Draw, _Acts] = WeakKeyDictionary()
 
     @staticmethod
     def layout_of(policy: ActorPolicy, network: NetworkConfig) -> Layout:
@@ -52,23 +62,44 @@ class HostExplorer:
     @torch.no_grad()
     def act(self, inputs: Inputs, draw: Draw, deterministic: bool = False) -> tuple[Tensor, Tensor]:
         """See ``Policy.act()``."""
-        policy, call = self.policy, self._call
+        policy = self.policy
         if are_watched(policy):
             return self.actor.act(inputs, draw, deterministic)[:2]
-        rows, shape = Observed.of(policy, inputs._replace(agent=draw.agent)).rows, draw.world.shape
-        teams = num_teams(len(rows))
-        if len(rows) != self._count:
-            self._count, floats = len(rows), self._layout.num_floats_of_actions(len(rows))["room"]
-            self.arrays["room"] = torch.empty(floats, dtype=torch.float32, device=rows.device)
-            call.set(rows=len(rows), blocks=teams, room=self.arrays["room"])
-        if draw.out is not None:
-            action, log_prob, _ = draw.out
+        acts = self._acts.get(draw)
+        if acts is None:
+            acts = self._acts[draw] = _Acts(self._call_of(draw))
+        call = acts.call
+        if acts.inputs is not inputs:
+            rows = Observed.of(policy, inputs._replace(agent=draw.agent)).rows.contiguous()
+            call.set(before=rows)
+            stay = isinstance(inputs.obs, Tensor) and inputs.obs.data_ptr() == rows.data_ptr()
+            acts.inputs = inputs if stay else None
+        if draw.out is None:
+            shape = draw.world.shape
+            action, log_prob = (draw.world.new_empty(x, dtype=torch.float32) for x in ((*shape, self._layout.entries), shape))
+            call.set(drawn=action, log_prob=log_prob)
         else:
-            action, log_prob = (rows.new_empty(x) for x in ((*shape, self._layout.entries), shape))
-        counters = {name: getattr(draw, name) for name in COUNTERS.arrays}
-        call.set(before=rows.contiguous(), draw=counters, drawn=action, log_prob=log_prob, likeliest=int(deterministic))
+            action, log_prob, _ = draw.out
+        call.args.likeliest = int(deterministic)
         for place, parameter in zip(call.args.tensors, policy.network.parameters(), strict=False):
             place.weight = parameter.data_ptr()
         call.launch("gv_pack", 2 * self._layout.num_layers, self._layout.work)
-        call.launch("gv_act", teams, len(rows) * self._layout.columns)
+        call.launch("gv_act", call.args.blocks, call.args.rows * self._layout.columns)
         return action, log_prob
+
+    def _call_of(self, draw: Draw) -> Call:
+        """Return the call that draws with some counters."""
+        rows = draw.world.numel()
+        floats = self._layout.num_floats_of_actions(rows)["room"]
+        if "room" not in self.arrays or len(self.arrays["room"]) != floats:
+            self.arrays["room"] = torch.empty(floats, dtype=torch.float32, device=draw.world.device)
+        call = Call(
+            HOST_OFF_POLICY, draw.world.device, **self._members, rows=rows, blocks=num_teams(rows), **self.arrays,
+            draw={name: getattr(draw, name) for name in COUNTERS.arrays},
+        )  # fmt: skip
+        if draw.out is not None:
+            call.set(drawn=draw.out[0], log_prob=draw.out[1])
+        for place, numbers in zip(call.args.tensors, self._layout.places, strict=False):
+            for name, value in numbers._asdict().items():
+                setattr(place, name, value)
+        return call

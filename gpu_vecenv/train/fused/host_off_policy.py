@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -35,6 +36,20 @@ def are_watched(policy: ActorPolicy) -> bool:
     return any(map(HAS_FUNCTIONS, policy.network))
 
 
+class Written(NamedTuple):
+    """Results of a gradient step, in arrays that stay."""
+
+    results: Tensor
+    """float32 (5,), ``terms`` one after the other."""
+    terms: dict[str, Tensor]
+    error: Tensor | None
+    """float32 (R,), for priorities."""
+    taken: list[Tensor]
+    """bool () of each optimiser, its step was taken."""
+    addresses: list[int]
+    """Those of ``taken``."""
+
+
 class HostSteps:
     """The kernels of the gradient steps of an algorithm, whose parameters and moments must stay the same objects."""
 
@@ -64,6 +79,8 @@ class HostSteps:
         else:
             self.call.set(factor=1.0, target_noise=algorithm.options.target_noise, noise_clip=algorithm.options.target_noise_clip)
         self._phases: list[tuple[int, int, int]] = []
+        self._batch: Minibatch | None = None
+        self._written: dict[tuple[int, bool], Written] = {}
 
     def _point(self) -> None:
         """Point to weights and moments, and to what the optimisers have; they have moments from the first step on."""
@@ -92,33 +109,46 @@ class HostSteps:
         for place, (phase, group, teams) in zip(args.phases, self._phases, strict=False):
             place.phase, place.group, place.teams = phase, group, teams
 
-    def take(self, batch: Minibatch, noise: Tensor, with_actor: bool) -> tuple[dict[str, Tensor], Tensor | None]:
+    def take(self, step: int, batch: Minibatch, noise: Tensor, with_actor: bool) -> tuple[dict[str, Tensor], Tensor | None]:
         """Take the steps of the critics, and with the actor those of policy, temperature and target networks.
 
         Args:
+            step: number of the step in its update.
             batch: transitions.
             noise: float32 (num_normals, R, k), standard normal.
             with_actor: the policy learns.
 
         Returns:
-            See ``OffPolicy.gradient_step()``.
+            See ``OffPolicy.gradient_step()``. The next update writes to the same arrays.
         """
         if not self._phases:
             self._point()
-        algorithm, device, count = self.algorithm, noise.device, len(self.adams) if with_actor else 1
-        with_error = algorithm.options.priority_exponent is not None
-        results, error = batch.reward.new_empty(5), torch.empty_like(batch.reward) if with_error else None
-        taken = list(torch.empty(count, dtype=torch.bool, device=device).unbind())
-        self.call.set(
-            before=batch.before.rows, after=batch.after.rows, action=batch.action, reward=batch.reward, discount=batch.discount,
-            share=batch.share, weighted=batch.weighted, noise=noise, error=error, results=results,
-        )  # fmt: skip
-        for group, flag in zip(self.call.args.groups, taken, strict=False):
-            group.taken = flag.data_ptr()
+        if batch is not self._batch:
+            self.call.set(
+                before=batch.before.rows, after=batch.after.rows, action=batch.action, reward=batch.reward,
+                discount=batch.discount, share=batch.share, weighted=batch.weighted,
+            )  # fmt: skip
+            self._batch = batch
+        written = self._written.get((step, with_actor))
+        if written is None:
+            written = self._written[step, with_actor] = self._allocate(with_actor)
+        self.call.set(noise=noise, results=written.results, error=written.error)
+        for group, address in zip(self.call.args.groups, written.addresses, strict=False):
+            group.taken = address
         self._run(self._phases[: None if with_actor else OF_CRITICS])
-        algorithm.taken += taken
-        terms = algorithm.terms if with_actor else algorithm.terms[:2]
-        return dict(zip(terms, results.unbind(), strict=False)), error
+        self.algorithm.taken += written.taken
+        return written.terms, written.error
+
+    def _allocate(self, with_actor: bool) -> Written:
+        """Return what a gradient step writes."""
+        algorithm, device, count = self.algorithm, self.call.device, len(self.adams) if with_actor else 1
+        results = torch.empty(5, dtype=torch.float32, device=device)
+        taken = list(torch.empty(count, dtype=torch.bool, device=device).unbind())
+        with_error = algorithm.options.priority_exponent is not None
+        error = torch.empty(algorithm.num_rows, dtype=torch.float32, device=device) if with_error else None
+        names = algorithm.terms if with_actor else algorithm.terms[:2]
+        terms = dict(zip(names, results.unbind(), strict=False))
+        return Written(results, terms, error, taken, [flag.data_ptr() for flag in taken])
 
     def _plan(self) -> list[tuple[int, int, int]]:
         """Return phase, optimiser and teams of all phases of a step, those of the critics first."""

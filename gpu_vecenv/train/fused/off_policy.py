@@ -18,71 +18,104 @@ from gpu_vecenv.train.algorithms.off_policy.learner import OffPolicy
 from gpu_vecenv.train.algorithms.sac import make_sac as make_sac_by_torch
 from gpu_vecenv.train.algorithms.sac.sac import SAC
 from gpu_vecenv.train.algorithms.td3 import TD3
+from gpu_vecenv.train.config import NetworkConfig
 from gpu_vecenv.train.config.off_policy import OffPolicyConfig
 from gpu_vecenv.train.config.sac import SACConfig
 from gpu_vecenv.train.config.td3 import DDPGConfig, TD3Config
 from gpu_vecenv.train.fused.host_explorer import HostExplorer
 from gpu_vecenv.train.fused.host_off_policy import HostSteps, are_watched
 from gpu_vecenv.train.fused.host_off_policy_layout import Layout
+from gpu_vecenv.train.fused.host_rows import HostRows
 from gpu_vecenv.train.policies.actor import ActorPolicy, Deterministic, SquashedGaussian
 from gpu_vecenv.train.policies.contract import Actor
+from gpu_vecenv.train.storage.replay import Batch
 from gpu_vecenv.train.storage.samples import Samples
 
 
 class _OnHost(OffPolicy):
-    """Counts and metrics of updates by numbers of the host, which on the CPU take less time than operations of torch."""
+    """Gradient steps by kernels. Counts and metrics are numbers of the host, which take less time than operations of torch."""
 
     not_fused = ""
+    policy: SquashedGaussian | Deterministic
+
+    def use_kernels(self, layout: Layout, network: NetworkConfig) -> None:
+        """Make the kernels, and the arrays that updates write again and again."""
+        self.steps, self.network, self.replay.keeps_batch = HostSteps(self, layout, network), network, True
+        self._rows: HostRows | None = None
+        rows, entries = self.num_rows, self.policy.group.num_entries
+        self._noise = torch.empty(
+            self.options.gradient_steps, self.num_normals, rows, entries, dtype=torch.float32, device=self.gate.device
+        )
+        self._noise_of_steps = self._noise.unbind()
+        self._new = torch.zeros((), dtype=torch.int64, device=self.gate.device)
+
+    def _normals(self) -> Sequence[Tensor]:
+        """See ``OffPolicy``."""
+        entries = self.policy.group.num_entries
+        self.noise.normal(entries, self._noise)
+        return self._noise_of_steps
+
+    def _rows_of(self, batch: Batch) -> Minibatch:
+        """See ``OffPolicy``."""
+        if self.options.priority_exponent is not None:  # importance weights are other arrays each time
+            return super()._rows_of(batch)
+        if self._rows is None or self._rows.batch is not batch:
+            self._rows = HostRows(self.policy, batch)
+        return self._rows.now()
 
     def _count(self, samples: Samples) -> tuple[Tensor, Tensor]:
         """See ``OffPolicy``."""
-        new, seen, filled = np.count_nonzero(samples.valid.numpy()), self.seen.numpy(), self.replay.filled
-        seen[...] += new
-        wanted = bool(seen >= self.options.learning_starts) and bool(filled.numpy() > 0)
-        self.gate.numpy()[...] = wanted
-        self.begun.numpy()[...] |= wanted
-        return torch.tensor(new, dtype=torch.int64, device=filled.device), filled
+        new, filled = int(np.count_nonzero(samples.valid.numpy())), self.replay.filled
+        self._new.fill_(new)
+        seen = self.seen.add_(new).item()
+        wanted = seen >= self.options.learning_starts and filled.item() > 0
+        self.gate.fill_(wanted)
+        if wanted:
+            self.begun.fill_(True)
+        return self._new, filled
 
     def _metrics(self, metrics: Sequence[dict[str, Tensor]], new: Tensor, filled: Tensor) -> Tensor:
         """See ``OffPolicy``."""
-        means, steps, count = dict.fromkeys(self.terms, math.nan), sum(bool(x.numpy()) for x in self.taken), int(new.numpy())
-        if wanted := bool(self.gate.numpy()):
-            for name in self.terms:
-                of_steps = [float(each[name].numpy()) for each in metrics if name in each]
-                means[name] = sum(of_steps) / len(of_steps)
+        wanted, count, steps = bool(self.gate.item()), new.item(), sum(x.item() for x in self.taken)
+        means = dict.fromkeys(self.terms, math.nan)
+        for name in self.terms if wanted else ():
+            of_steps = [each[name].item() for each in metrics if name in each]
+            means[name] = sum(of_steps) / len(of_steps)
         update_to_data = self.options.gradient_steps * self.num_rows / count if wanted and count else math.nan
-        counts = (int(filled.numpy()), update_to_data, steps, wanted * len(self.taken) - steps)
+        counts = (filled.item(), update_to_data, steps, wanted * len(self.taken) - steps)
         return torch.tensor([*means.values(), *counts], dtype=torch.float32, device=filled.device)
 
 
 class HostSAC(_OnHost, SAC):
     """Soft actor-critic of numbers whose gradient steps are those of kernels."""
 
-    def __init__(self, policy: ActorPolicy, options: SACConfig, setup: Setup):
+    policy: SquashedGaussian
+
+    def __init__(self, policy: SquashedGaussian, options: SACConfig, setup: Setup):
         """See ``SAC``."""
         super().__init__(policy, options, setup)
-        self.steps = HostSteps(self, layout_of(policy, options, setup), setup.network)
-        self.network = setup.network
+        self.use_kernels(layout_of(policy, options, setup), setup.network)
 
     def explorer(self) -> Actor:
         """See ``OffPolicy.explorer()``."""
-        return HostExplorer(super().explorer(), cast(SquashedGaussian, self.policy), self.network, None)
+        return HostExplorer(super().explorer(), self.policy, self.network, None)
 
     def gradient_step(self, step: int, batch: Minibatch, noise: Tensor) -> tuple[dict[str, Tensor], Tensor | None]:
         """See ``OffPolicy.gradient_step()``."""
         if are_watched(self.policy):
             return super().gradient_step(step, batch, noise)
-        return self.steps.take(batch, noise, True)
+        return self.steps.take(step, batch, noise, True)
 
 
 class HostTD3(_OnHost, TD3):
     """TD3 or DDPG whose gradient steps are those of kernels."""
 
+    policy: Deterministic
+
     def __init__(self, policy: Deterministic, options: TD3Config | DDPGConfig, setup: Setup):
         """See ``TD3``."""
         super().__init__(policy, options, setup)
-        self.steps = HostSteps(self, layout_of(policy, options, setup), setup.network)
-        self.network = setup.network
+        self.use_kernels(layout_of(policy, options, setup), setup.network)
 
     def explorer(self) -> Actor:
         """See ``OffPolicy.explorer()``."""
@@ -92,7 +125,7 @@ class HostTD3(_OnHost, TD3):
         """See ``OffPolicy.gradient_step()``."""
         if are_watched(self.policy):
             return super().gradient_step(step, batch, noise)
-        return self.steps.take(batch, noise, (step + 1) % self.options.policy_delay == 0)
+        return self.steps.take(step, batch, noise, (step + 1) % self.options.policy_delay == 0)
 
 
 def layout_of(policy: ActorPolicy, options: SACConfig | TD3Config | DDPGConfig, setup: Setup) -> Layout:
@@ -124,7 +157,7 @@ def why_not_host(policy: ActorPolicy, options: OffPolicyConfig, setup: Setup) ->
 def make_sac(policy: ActorPolicy, options: SACConfig, setup: Setup) -> Algorithm:
     """Return soft actor-critic for the actions of a policy."""
     reason = why_not_host(policy, options, setup)
-    algorithm = make_sac_by_torch(policy, options, setup) if reason else HostSAC(policy, options, setup)
+    algorithm = make_sac_by_torch(policy, options, setup) if reason else HostSAC(cast(SquashedGaussian, policy), options, setup)
     algorithm.not_fused = reason
     return algorithm
 

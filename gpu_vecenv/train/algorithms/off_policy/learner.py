@@ -29,7 +29,7 @@ from gpu_vecenv.train.policies.actor import ActorPolicy
 from gpu_vecenv.train.policies.contract import Acted, Actor, Draw, Inputs, Observation
 from gpu_vecenv.train.policies.random import RandomPolicy
 from gpu_vecenv.train.run_folder.checkpoint import require_same_form
-from gpu_vecenv.train.storage.replay import Replay
+from gpu_vecenv.train.storage.replay import Batch, Replay
 from gpu_vecenv.train.storage.samples import Samples
 
 GRADIENTS, HAS_FUNCTIONS = gradients(), has_functions()
@@ -198,13 +198,17 @@ class OffPolicy(Algorithm):
         """Sample a batch, take a gradient step, and set the priorities of the batch."""
         with torch.no_grad():
             batch = self.replay.sample(*scalars)
-            rows = Minibatch.of(self.policy, batch, self.processes)
+            rows = self._rows_of(batch)
         metrics, error = self.gradient_step(step, rows, noise)
         if self.options.priority_exponent is not None and error is not None:
             valid = batch.valid.flatten(1) if batch.valid.dim() > 1 else batch.valid.unsqueeze(1)
             errors = torch.where(valid, error.detach().view(valid.shape), 0.0)
             self.replay.set_priorities(batch, errors.sum(1) / valid.sum(1).clamp(min=1))
         return metrics
+
+    def _rows_of(self, batch: Batch) -> Minibatch:
+        """Return a batch as rows."""
+        return Minibatch.of(self.policy, batch, self.processes)
 
     def outputs(self, features: Observation, network: nn.Sequential | None = None) -> Tensor:
         """Return the outputs of the policy's network, or of another one of its shape, as rows, float32 (R, outputs)."""
@@ -327,8 +331,8 @@ class OffPolicy(Algorithm):
         loss = self.learn("actor", torch.dot(alpha * log_prob - values.amin(0), share))
         return loss, self._total(-torch.dot(log_prob.detach(), share))
 
-    def _normals(self) -> Tensor:
-        """Return the normal numbers of an update, float32 (G, num_normals, R, k)."""
+    def _normals(self) -> Sequence[Tensor] | Tensor:
+        """Return the normal numbers of an update, float32 (num_normals, R, k) of each gradient step."""
         if self.num_normals == 0:
             return self.noise.count.new_zeros(self.options.gradient_steps, 0)
         normals = self.noise.normal(self.policy.group.num_entries)
