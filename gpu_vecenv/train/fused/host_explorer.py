@@ -51,7 +51,7 @@ class HostExplorer:
             squashes=int(deviation is None), log_deviation=0.0 if deviation is None else math.log(deviation), centre=box.centre,
             half_width=box.half_width, lowest=policy.low, highest=policy.high,
         )  # fmt: skip
-        self._layout = layout
+        self._layout, self._parameters = layout, list(policy.network.parameters())
         self._acts: WeakKeyDictionary[Draw, _Acts] = WeakKeyDictionary()
 
     @staticmethod
@@ -81,7 +81,7 @@ class HostExplorer:
         else:
             action, log_prob, _ = draw.out
         call.args.likeliest = int(deterministic)
-        for place, parameter in zip(call.args.tensors, policy.network.parameters(), strict=False):
+        for place, parameter in zip(call.args.tensors, self._parameters, strict=False):
             place.weight = parameter.data_ptr()
         call.launch("gv_pack", 2 * self._layout.num_layers, self._layout.work)
         call.launch("gv_act", call.args.blocks, call.args.rows * self._layout.columns)

@@ -48,6 +48,10 @@ class _OnHost(OffPolicy):
         )
         self._noise_of_steps = self._noise.unbind()
         self._new = torch.zeros((), dtype=torch.int64, device=self.gate.device)
+        self._row = torch.zeros(len(self.metric_names), dtype=torch.float32, device=self.gate.device)
+        arrays = {"new": self._new, "row": self._row, "filled": self.replay.filled, "seen": self.seen, "gate": self.gate,
+                  "begun": self.begun}  # fmt: skip
+        self._on_host = {name: array.numpy() for name, array in arrays.items()}
 
     def _normals(self) -> Sequence[Tensor]:
         """See ``OffPolicy``."""
@@ -65,25 +69,26 @@ class _OnHost(OffPolicy):
 
     def _count(self, samples: Samples) -> tuple[Tensor, Tensor]:
         """See ``OffPolicy``."""
-        new, filled = int(np.count_nonzero(samples.valid.numpy())), self.replay.filled
-        self._new.fill_(new)
-        seen = self.seen.add_(new).item()
-        wanted = seen >= self.options.learning_starts and filled.item() > 0
-        self.gate.fill_(wanted)
-        if wanted:
-            self.begun.fill_(True)
-        return self._new, filled
+        on_host = self._on_host
+        on_host["new"][()] = np.count_nonzero(samples.valid.numpy())
+        on_host["seen"] += on_host["new"]
+        wanted = bool(on_host["seen"] >= self.options.learning_starts and on_host["filled"] > 0)
+        on_host["gate"][()] = wanted
+        on_host["begun"] |= wanted
+        return self._new, self.replay.filled
 
     def _metrics(self, metrics: Sequence[dict[str, Tensor]], new: Tensor, filled: Tensor) -> Tensor:
         """See ``OffPolicy``."""
-        wanted, count, steps = bool(self.gate.item()), new.item(), sum(x.item() for x in self.taken)
+        wanted, count, steps = bool(self._on_host["gate"]), int(self._on_host["new"]), sum(x.item() for x in self.taken)
         means = dict.fromkeys(self.terms, math.nan)
         for name in self.terms if wanted else ():
             of_steps = [each[name].item() for each in metrics if name in each]
             means[name] = sum(of_steps) / len(of_steps)
         update_to_data = self.options.gradient_steps * self.num_rows / count if wanted and count else math.nan
-        counts = (filled.item(), update_to_data, steps, wanted * len(self.taken) - steps)
-        return torch.tensor([*means.values(), *counts], dtype=torch.float32, device=filled.device)
+        self._on_host["row"][:] = (
+            *means.values(), self._on_host["filled"], update_to_data, steps, wanted * len(self.taken) - steps
+        )  # fmt: skip
+        return self._row
 
 
 class HostSAC(_OnHost, SAC):
