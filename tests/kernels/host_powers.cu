@@ -1,5 +1,6 @@
 // Functions of vectors, for each number of an array.
 #include "learner/host_products.h"
+#include "learner/host_transpose.h"
 #include "lib/host_powers.h"
 #include "program_args.h"
 
@@ -15,5 +16,9 @@ GV_FN void gv_apply(const GvArgs& a, const GvLanes&, gv_i32 team) {
 GV_FN void gv_multiply(const GvArgs& a, const GvLanes&, gv_i32) {
     gv_product(a.rows, a.columns, a.inner, {a.left, a.inner, 1}, a.right, a.columns, a.start, a.columns, a.product, a.columns);
 }
+GV_FN void gv_turn(const GvArgs& a, const GvLanes&, gv_i32) {
+    gv_copy_columns(a.left, a.rows, a.columns, a.product, a.inner);
+}
 GV_PLAIN_KERNEL(gv_apply_all, gv_apply)
 GV_PLAIN_KERNEL(gv_multiply_all, gv_multiply)
+GV_PLAIN_KERNEL(gv_turn_all, gv_turn)

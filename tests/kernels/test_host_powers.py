@@ -26,7 +26,7 @@ COMPILERS = {"g++": "g++", "clang": f"{shlex.quote(sys.executable)} -m ziglang c
 FEW = {("g++", LEVELS[0]), ("g++", LEVELS[-1])}
 """Builds that are not slow to compile."""
 
-SIZES = [(1, 16, 20), (7, 48, 1), (13, 48, 20), (31, 16, 20)]
+SIZES = [(1, 16, 20), (7, 48, 1), (13, 48, 20), (31, 16, 20), (17, 112, 9)]
 
 
 BUILDS = [
@@ -88,6 +88,18 @@ def test_functions_are_those_of_float64_with_equal_bits_by_all_builds(library):
 
 def test_a_number_that_is_none_stays_one(library):
     assert all(np.isnan(each).all() for each in results(library[0], np.full(16, np.nan, np.float32)))
+
+
+@pytest.mark.parametrize("size", [(1, 1), (16, 32), (37, 18), (5, 64)])
+def test_transposes_have_the_numbers_of_a_matrix(library, size):
+    """Numbers between the rows of the transpose stay."""
+    rows, columns = size
+    matrix = np.arange(rows * columns, dtype=np.float32).reshape(size)
+    found = np.full((columns, rows + 3), -1, np.float32)
+    args = PROGRAM.args.form(left=matrix.ctypes.data, product=found.ctypes.data, rows=rows, columns=columns, inner=rows + 3)
+    library[0].gv_turn_all(ctypes.byref(args), 0, 1)
+    np.testing.assert_array_equal(found[:, :rows], matrix.T)
+    assert (found[:, rows:] == -1).all()
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -29,15 +29,20 @@ class HostRows:
             importance=batch.weight, given=batch.action, centre=policy.box.centre, half_width=policy.box.half_width,
             share=share, weighted=weighted, action=action,
         )  # fmt: skip
-        observed = (Observed.of(policy, inputs) for inputs in (batch.inputs, batch.next_inputs))
-        self._rows = Minibatch(*observed, action, batch.reward.flatten(), batch.discount.flatten(), share, weighted)
+        before, after = self._observed()
+        reward, discount = batch.reward.flatten(), batch.discount.flatten()
+        self._rows = Minibatch(before, after, action, reward, discount, share, weighted)
         obs = batch.inputs.obs
-        self._are_views = isinstance(obs, torch.Tensor) and self._rows.before.rows.data_ptr() == obs.data_ptr()
+        self._are_views = isinstance(obs, torch.Tensor) and before.rows.data_ptr() == obs.data_ptr()
 
     def now(self) -> Minibatch:
         """Return the rows of the transitions that the batch has now. It is the same object if all of its arrays stay."""
         self._call.launch("gv_weigh", 1)
         if self._are_views:
             return self._rows
-        before, after = (Observed.of(self.policy, inputs) for inputs in (self.batch.inputs, self.batch.next_inputs))
+        before, after = self._observed()
         return self._rows._replace(before=before, after=after)
+
+    def _observed(self) -> tuple[Observed, Observed]:
+        """Return the observations of the batch, before and after."""
+        return Observed.of(self.policy, self.batch.inputs), Observed.of(self.policy, self.batch.next_inputs)

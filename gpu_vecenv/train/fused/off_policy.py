@@ -40,7 +40,8 @@ class _OnHost(OffPolicy):
 
     def use_kernels(self, layout: Layout, network: NetworkConfig) -> None:
         """Make the kernels, and the arrays that updates write again and again."""
-        self.steps, self.network, self.replay.keeps_batch = HostSteps(self, layout, network), network, True
+        self.steps = HostSteps(cast("SAC | TD3", self), layout, network)
+        self.network, self.replay.keeps_batch = network, True
         self._rows: HostRows | None = None
         rows, entries = self.num_rows, self.policy.group.num_entries
         self._noise = torch.empty(
