@@ -110,6 +110,15 @@ def test_statistics_go_on_from_saved_ones():
     assert not got.isnan().any()
 
 
+def test_rollouts_in_the_same_arrays_count_as_others_do():
+    """A run writes each rollout to the same arrays, whose calls are made once."""
+    stats, plain, arrays = EpisodeStats(5), EpisodeStats(5), None
+    for rollout in rollouts(3, 7, (5,), count=5):
+        arrays = [x.clone() for x in rollout] if arrays is None else [x.copy_(y) for x, y in zip(arrays, rollout, strict=True)]
+        want = plain.update(*rollout)
+        assert torch.equal(stats.update(*arrays), want) and not want.isnan().any()
+
+
 def test_no_finished_episode_gives_nan():
     stats, never = EpisodeStats(3), torch.zeros(4, 3, dtype=torch.bool)
     assert stats.update(torch.ones(4, 3), never, ~never).isnan().all()

@@ -5,7 +5,7 @@ import pytest
 import torch
 from counters import philox
 
-from gpu_vecenv.errors import ArrayTypeError, ParameterError
+from gpu_vecenv.errors import ArrayTypeError, ParameterError, ShapeError
 from gpu_vecenv.train import CheckpointError, Noise
 
 PURPOSE = 0xFAFE
@@ -55,6 +55,14 @@ def test_numbers_are_uniform_and_new_in_each_draw():
     normal = noise.normal(5).double()
     assert (torch.corrcoef(normal.T) - torch.eye(5)).abs().max() < 0.03
     assert abs(normal.mean()) < 0.01 and abs(normal.var() - 1) < 0.02
+
+
+def test_numbers_may_have_an_array_of_their_own():
+    new, given, out = Noise(3, 5, "cpu"), Noise(3, 5, "cpu"), torch.empty(5, 2)
+    for _ in range(2):
+        assert given.normal(2, out) is out and torch.equal(out, new.normal(2))
+    with pytest.raises(ShapeError, match=r"expected 10 numbers of torch.float32, got torch.float32 \(5, 3\)"):
+        given.normal(2, torch.empty(5, 3))
 
 
 def test_a_state_goes_on_with_the_same_numbers():

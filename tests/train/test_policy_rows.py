@@ -145,7 +145,7 @@ def test_policies_of_ranges_learn_from_their_agents_alone(name):
 
 @pytest.mark.parametrize("env_id", ["WarpPendulum-v1", "WarpCartPole-v1"])
 def test_samples_of_later_rollouts_are_those_of_a_first_one(env_id):
-    """Views are made once; masks are new in each rollout, in which episodes end or not."""
+    """Views and masks are made once; masks have other numbers in each rollout, in which episodes end or not."""
     ppo = PPOConfig(num_steps=70, num_minibatches=2)
     config = TrainConfig(env_id, 4, 4 * 70 * 6, device="cpu", ppo=ppo, stagger_starts=False)
     ends = set()
@@ -153,7 +153,7 @@ def test_samples_of_later_rollouts_are_those_of_a_first_one(env_id):
         rows = trainer.parts.rows["agent"]
         for _ in range(4):
             trainer.train(1)
-            found, rows._views = rows.samples(), None
+            found, rows._views, rows._masks = rows.samples(), None, None
             want = rows.samples()
             ends.add(bool(want.ended.any()))
             assert found is not want and rows._views is want

@@ -163,6 +163,28 @@ def test_transitions_of_a_run_are_those_of_a_deque(run):
             assert torch.equal(batch.inputs.agent, agent) and torch.equal(batch.next_inputs.agent, agent), name
 
 
+@pytest.mark.parametrize("exponent", [None, 0.6])
+@pytest.mark.parametrize("form", FORMS)
+def test_a_buffer_that_keeps_its_batch_draws_the_same(form, exponent):
+    """Its batches lie in the same arrays; those of another buffer stay as they were."""
+    beta = () if exponent is None else (0.4,)
+    both = [filled_replay(Worlds(**FORMS[form], seed=2), 500, 40, 3, 2, exponent)[0] for _ in range(2)]
+    both[0].keeps_batch = True
+    first = None
+    for _ in range(3):
+        found, want = (replay.sample(*beta) for replay in both)
+        assert first is None or (found.reward.data_ptr() == first.reward.data_ptr() and found.reward is not want.reward)
+        first = found
+        for x, y in zip(flat(found), flat(want), strict=True):
+            assert torch.equal(x, y)
+
+
+def flat(batch):
+    """Return all arrays of a batch."""
+    parts = [*batch.inputs, *batch.next_inputs, *batch[1:3], *batch[4:]]
+    return [x for part in parts if part is not None for x in (part.values() if isinstance(part, dict) else [part])]
+
+
 @pytest.mark.parametrize("leaving", [False, True])
 def test_draws_are_uniform_over_the_transitions_that_count(leaving):
     worlds = Worlds(num_worlds=5, leaving=leaving)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from gpu_vecenv.backend.programs import Call
 from gpu_vecenv.backend.trainer_programs import NOISE
-from gpu_vecenv.errors import ParameterError
+from gpu_vecenv.errors import ParameterError, ShapeError
 from gpu_vecenv.spec.layout import MAX_ENTRIES
 from gpu_vecenv.train.config.checks import MAX_INT
 from gpu_vecenv.train.run_folder.checkpoint import require_same_form
@@ -49,7 +49,7 @@ class Noise:
 
         Raises:
             ParameterError: ``k`` is below 1 or above 1,024.
-            ShapeError, ArrayTypeError, DeviceError: ``out`` has another form.
+            ShapeError, DeviceError: ``out`` has another form.
         """
         return self._draw("gv_noise_normal", k, torch.float32, out=out)
 
@@ -85,6 +85,8 @@ class Noise:
             )  # fmt: skip
         if out is None:
             out = torch.empty(self.rows, entries, dtype=dtype, device=self.device)
+        elif (out.dtype, out.numel()) != (dtype, self.rows * entries):
+            raise ShapeError(f"out: expected {self.rows * entries} numbers of {dtype}, got {out.dtype} {tuple(out.shape)}")
         call.set(high=high, out=out)
         call.launch(name, -(-out.numel() // TILE), out.numel())
         self.count += 1

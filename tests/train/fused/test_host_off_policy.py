@@ -20,9 +20,12 @@ from gpu_vecenv.backend.trainer_programs import HOST_OFF_POLICY
 from gpu_vecenv.train import NetworkConfig, SACConfig, TrainConfig, Trainer
 from gpu_vecenv.train.algorithms.contract import Setup
 from gpu_vecenv.train.algorithms.off_policy import learner
+from gpu_vecenv.train.algorithms.off_policy.batch import Minibatch
 from gpu_vecenv.train.fused.host_explorer import HostExplorer
+from gpu_vecenv.train.fused.host_rows import HostRows
 from gpu_vecenv.train.fused.off_policy import HostSAC, HostTD3
-from gpu_vecenv.train.policies.contract import Inputs
+from gpu_vecenv.train.policies.actor import make_soft_policy
+from gpu_vecenv.train.policies.contract import Inputs, apply
 from gpu_vecenv.train.policies.networks import WorldSpec
 
 CPU = torch.device("cpu")
@@ -144,7 +147,33 @@ def test_actions_in_rollouts_are_those_of_torch(kind, case, rows, monkeypatch):
         assert acted[0] is out[0] and acted[1] is out[1]
     with torch.no_grad():
         algorithm.policy.network[-1].bias += 0.5  # a change of weights counts at once
+        inputs.obs.mul_(0.5)  # and one of observations
     torch.testing.assert_close(explorer.act(inputs, draw)[0], explorer.actor.act(inputs, draw)[0].detach(), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+@pytest.mark.parametrize("agents", [0, 2])
+def test_rows_of_a_batch_have_the_bits_of_torch(agents, normalize):
+    """A buffer writes its next batch to the same arrays."""
+    rng = np.random.default_rng(agents)
+    group = random_group("sac", rng, agents)
+    config = SACConfig(normalize_observations=normalize)
+    policy = make_soft_policy("p", group, 0, NetworkConfig((4,)), config, None, True, WorldSpec())
+    batch, other = (random_batch(group, rng, 9, agents, 0.9) for _ in range(2))
+    rows = HostRows(policy, batch)
+    for _ in range(2):
+        for found, want in zip(leaves(rows.now()), leaves(Minibatch.of(policy, batch)), strict=True):
+            assert torch.equal(found, want)
+        for x, y in zip(leaves(batch), leaves(other), strict=True):
+            x.copy_(y)
+        policy.observe(apply(batch.inputs.obs, lambda x: x.unsqueeze(0)), batch.valid.unsqueeze(0))
+
+
+def leaves(tree):
+    """Return all arrays of nested tuples and dicts."""
+    if tree is None or isinstance(tree, torch.Tensor):
+        return [] if tree is None else [tree]
+    return [x for part in (tree.values() if isinstance(tree, dict) else tree) for x in leaves(part)]
 
 
 # ---- runs -----------------------------------------------------------------------------------------------------------------
