@@ -38,7 +38,7 @@ class Noise:
         _require_within("rows", rows, MAX_INT)
         self.seed, self.rows, self.device = int(seed) % 2**64, rows, torch.device(device)
         self.count = torch.zeros((), dtype=torch.int64, device=device)
-        self._calls: dict[tuple[str, int], Call] = {}
+        self._kept: tuple[Tensor, Call] | None = None  # an array that was given, and the call that fills it
 
     def normal(self, k: int, out: Tensor | None = None) -> Tensor:
         """Return standard normal numbers, float32 (B, k).
@@ -77,20 +77,20 @@ class Noise:
         self, name: str, entries: int, dtype: torch.dtype, high: Tensor | None = None, out: Tensor | None = None
     ) -> Tensor:
         """Run a kernel, and count the draw."""
-        call = self._calls.get((name, entries))
-        if call is None:
-            _require_within("k", entries, MAX_ENTRIES)
-            call = self._calls[name, entries] = Call(
-                NOISE, self.count.device, count=self.count, rows=self.rows, entries=entries, seed=self.seed
+        _require_within("k", entries, MAX_ENTRIES)
+        array = torch.empty(self.rows, entries, dtype=dtype, device=self.device) if out is None else out
+        if self._kept is not None and self._kept[0] is out and self._kept[1].args.entries == entries:
+            call = self._kept[1]
+        else:
+            if (array.dtype, array.numel()) != (dtype, self.rows * entries):
+                raise ShapeError(f"out: expected {self.rows * entries} numbers of {dtype}, got {array.dtype} {tuple(array.shape)}")
+            call = Call(
+                NOISE, self.count.device, count=self.count, high=high, rows=self.rows, entries=entries, seed=self.seed, out=array
             )  # fmt: skip
-        if out is None:
-            out = torch.empty(self.rows, entries, dtype=dtype, device=self.device)
-        elif (out.dtype, out.numel()) != (dtype, self.rows * entries):
-            raise ShapeError(f"out: expected {self.rows * entries} numbers of {dtype}, got {out.dtype} {tuple(out.shape)}")
-        call.set(high=high, out=out)
-        call.launch(name, -(-out.numel() // TILE), out.numel())
+            self._kept = self._kept if out is None else (out, call)
+        call.launch(name, -(-array.numel() // TILE), array.numel())
         self.count += 1
-        return out
+        return array
 
     def state_dict(self) -> dict[str, Any]:
         """Return the number of draws."""
