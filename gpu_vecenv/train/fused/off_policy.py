@@ -80,10 +80,10 @@ class _OnHost(OffPolicy):
 
     def _metrics(self, metrics: Sequence[dict[str, Tensor]], new: Tensor, filled: Tensor) -> Tensor:
         """See ``OffPolicy``."""
-        wanted, count, steps = bool(self._on_host["gate"]), int(self._on_host["new"]), sum(x.item() for x in self.taken)
+        wanted, count, steps = bool(self._on_host["gate"]), int(self._on_host["new"]), sum(bool(x.numpy()) for x in self.taken)
         means = dict.fromkeys(self.terms, math.nan)
         for name in self.terms if wanted else ():
-            of_steps = [each[name].item() for each in metrics if name in each]
+            of_steps = [float(each[name].numpy()) for each in metrics if name in each]
             means[name] = sum(of_steps) / len(of_steps)
         update_to_data = self.options.gradient_steps * self.num_rows / count if wanted and count else math.nan
         self._on_host["row"][:] = (
