@@ -7,8 +7,8 @@
 //   GV_DECIDE, GV_TAKE      decides whether a step of Adam is taken, and takes it
 //   GV_FOLLOW               moves the target networks
 //
-// gv_phase computes a phase, and gv_gradient_step all of them on one thread. gv_weigh prepares the rows of a batch, and gv_act draws
-// actions of the policy in rollouts.
+// gv_phase computes a phase, and gv_gradient_step all of them on one thread. gv_weigh prepares the rows of a batch, and gv_act
+// draws actions of the policy in rollouts.
 //
 // Numbers of teams and tiles follow from shapes alone, so results do not depend on the number of threads. Semantics are those of
 // gpu_vecenv/train/algorithms: SAC.gradient_step() and TD3.gradient_step(). SAC has a temperature, the others do not.

@@ -2,8 +2,8 @@
 #pragma once
 #include "target/host_vectors.h"
 
-// Transposes a block of GV_WIDTH rows and columns: rows that are interleaved with those half a block below, as often as 2 divides
-// GV_WIDTH, become columns.
+// Transposes a block of GV_WIDTH rows and columns. Each step interleaves every row of the upper half with the row half a block
+// below it; after log2(GV_WIDTH) steps rows are columns.
 GV_FN void gv_transpose_block(const float* from, gv_i64 from_row, float* to, gv_i64 to_row) {
     GvVector rows[GV_WIDTH], next[GV_WIDTH];
     for (gv_i32 i = 0; i < GV_WIDTH; ++i) rows[i] = gv_load_vector(from + i * from_row);

@@ -83,7 +83,8 @@ class Noise:
             call = self._kept[1]
         else:
             if (array.dtype, array.numel()) != (dtype, self.rows * entries):
-                raise ShapeError(f"out: expected {self.rows * entries} numbers of {dtype}, got {array.dtype} {tuple(array.shape)}")
+                expected = f"{self.rows * entries} numbers of {dtype}"
+                raise ShapeError(f"out: expected {expected}, got {array.dtype} {tuple(array.shape)}")
             call = Call(
                 NOISE, self.count.device, count=self.count, high=high, rows=self.rows, entries=entries, seed=self.seed, out=array
             )  # fmt: skip

@@ -125,7 +125,7 @@ class _Calls:
         self._written = {"sums": self._sums.sums, "counted": counted, "listed": listed, "counts": counts, "totals": self._totals}
         for name, array in self._written.items():
             setattr(self._call.args, name, array.data_ptr())
-        # Copies of arrays with gaps would be those of one rollout. On a GPU, host time is that of other work of the device.
+        # Copies of arrays with gaps would be those of one rollout. A GPU works meanwhile, and its memory is free for the update.
         self.stays = device.type == "cpu" and all(x.is_contiguous() for x in self.arrays)
 
     def launch(self, means: Tensor) -> Tensor:
