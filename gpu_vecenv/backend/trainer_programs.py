@@ -661,7 +661,7 @@ HOST_OFF_POLICY = Program(
         Number("critics", "int32", "1 or 2"),
         Number("first_critic", "int32", "its network; target critics follow the critics"),
         Number("next_policy", "int32", "network that chooses next actions: 0, the policy, or 1, its target"),
-        *numbers("int32", "num_phases", "phase", "group"),
+        *numbers("int32", "first_phase", "end_phase", "phase", "group"),
         *numbers("int32", "most_columns", "room_floats", "partial_floats"),
         Number("terms_at", "int32", "the first term in the sums of a team"),
         Number("low", "float32", "least logarithm of a deviation"),

@@ -393,7 +393,7 @@ GV_FN void gv_phase_of(const GvArgs& a, const GvLanes& team, gv_i32 number) {
 
 GV_FN void gv_all_phases(const GvArgs& given, const GvLanes& team, gv_i32 /*number*/) {
     GvArgs a = given;
-    for (gv_i32 i = 0; i < a.num_phases; ++i) {
+    for (gv_i32 i = a.first_phase; i < a.end_phase; ++i) {
         a.phase = a.phases[i].phase;
         a.group = a.phases[i].group;
         for (gv_i32 number = 0; number < a.phases[i].teams; ++number) gv_phase_of(a, team, number);

@@ -81,6 +81,7 @@ class HostSteps:
         self._phases: list[tuple[int, int, int]] = []
         self._batch: Minibatch | None = None
         self._written: dict[tuple[int, bool], Written] = {}
+        self._forms_stay = False
 
     def _point(self) -> None:
         """Point to weights and moments, and to what the optimisers have; they have moments from the first step on."""
@@ -135,7 +136,9 @@ class HostSteps:
         self.call.set(noise=noise, results=written.results, error=written.error)
         for group, address in zip(self.call.args.groups, written.addresses, strict=False):
             group.taken = address
-        self._run(self._phases[: None if with_actor else OF_CRITICS])
+        # Between the steps of an update no other code changes a weight, and GV_TAKE writes the forms of the critics.
+        self._run(int(step > 0 and self._forms_stay), len(self._phases) if with_actor else OF_CRITICS)
+        self._forms_stay = not with_actor
         self.algorithm.taken += written.taken
         return written.terms, written.error
 
@@ -160,15 +163,15 @@ class HostSteps:
             phases += [(DECIDE, number, 1), (TAKE, number, tensors)]
         return [*phases, (FOLLOW, CRITICS, layout.num_following)]
 
-    def _run(self, phases: Sequence[tuple[int, int, int]]) -> None:
-        """Compute phases. A batch of one tile leaves threads little to share, so all phases are one launch."""
+    def _run(self, first: int, end: int) -> None:
+        """Compute some phases. A batch of one tile leaves threads little to share, so all phases are one launch."""
         args = self.call.args
         if args.blocks == 1:
-            args.num_phases = len(phases)
+            args.first_phase, args.end_phase = first, end
             self.call.launch("gv_gradient_step", 1)
             return
         work = {LEARN: args.rows * self.layout.columns, DECIDE: 0}
-        for args.phase, args.group, teams in phases:
+        for args.phase, args.group, teams in self._phases[first:end]:
             self.call.launch("gv_phase", teams, work.get(args.phase, self.layout.work))
 
 
