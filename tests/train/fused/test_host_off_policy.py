@@ -116,6 +116,21 @@ def test_a_step_whose_gradient_is_not_finite_is_left_out(kind, monkeypatch):
     assert steps == [1.0] * len(steps)
 
 
+def test_moments_of_units_that_are_off_decay_to_zero(monkeypatch):
+    """Below the normal numbers they would stop at a few units in the last place, and each step would take several times as long."""
+    algorithm = algorithm_of("ddpg", "relu", True, monkeypatch)
+    with torch.no_grad():
+        algorithm.critics.layers[1][0, 0, 5] = -1e6  # the bias of a rectifier
+    moments = algorithm.adams["critics"].prepared()[0]
+    for name, start in (("exp_avg", 2e-38), ("exp_avg_sq", 1.176e-38)):
+        moments[name][0, :, 5] = start
+    for _ in range(4):
+        algorithm.replay.exponents.clear()
+        updated(algorithm)
+    assert not moments["exp_avg"][0, :, 5].any() and not moments["exp_avg_sq"][0, :, 5].any()
+    assert moments["exp_avg"][0, :, 6].all()
+
+
 @pytest.mark.parametrize("kind", ["sac", "td3"])
 def test_functions_that_are_attached_to_a_layer_take_part(kind, monkeypatch):
     """The update is then that of torch, with the same moments, before and after."""
