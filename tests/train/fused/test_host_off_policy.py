@@ -117,7 +117,7 @@ def test_a_step_whose_gradient_is_not_finite_is_left_out(kind, monkeypatch):
 
 
 def test_moments_of_units_that_are_off_decay_to_zero(monkeypatch):
-    """Below the normal numbers they would stop at a few units in the last place, and each step would take several times as long."""
+    """Below the normal numbers they would stop at a few units in the last place, and a step would take several times as long."""
     algorithm = algorithm_of("ddpg", "relu", True, monkeypatch)
     with torch.no_grad():
         algorithm.critics.layers[1][0, 0, 5] = -1e6  # the bias of a rectifier
