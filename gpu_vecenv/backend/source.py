@@ -7,6 +7,7 @@ import hashlib
 import os
 import re
 import stat
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -74,11 +75,6 @@ class Program:
         """The constants by name."""
         return dict(self.constants)
 
-    @functools.cached_property
-    def sources(self) -> dict[bool, Any]:
-        """Texts that ``kernel_source()`` keeps."""
-        return {}
-
 
 TEAMS = Number("teams", "int32", "teams of the launch")
 """Last member of the argument struct of each program, which ``Call.launch()`` writes."""
@@ -102,11 +98,24 @@ def kernel_source(spec: EnvSpec | Program, kind: BuildKind = RELEASE) -> str:
     ``kind`` is that of an env. Each env that is made asks for the text, so it is kept until one of its files changes.
     """
     debug = isinstance(spec, EnvSpec) and kind.debug
-    kept = spec.sources.get(debug)
+    texts = _kept_texts(spec)
+    kept = texts.get(debug)
     if kept is None or not kept.files.unchanged():
         files = Files()
-        kept = spec.sources[debug] = _Source(_expanded(spec, debug, files), files)
+        kept = texts[debug] = _Source(_expanded(spec, debug, files), files)
     return kept.text
+
+
+_kept: dict[int, dict[bool, _Source]] = {}
+"""Texts by the ``id()`` of the spec or program, because specs have no hash, and by whether they are for debugging."""
+
+
+def _kept_texts(spec: EnvSpec | Program) -> dict[bool, _Source]:
+    """Return the texts kept for a spec, as long as it exists."""
+    if id(spec) not in _kept:
+        _kept[id(spec)] = {}
+        weakref.finalize(spec, _kept.pop, id(spec)).atexit = False
+    return _kept[id(spec)]
 
 
 def _expanded(spec: EnvSpec | Program, debug: bool, read: Files) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -107,11 +106,6 @@ class EnvSpec:
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         """For pickle and copy: the module and the variable that hold the spec, if there are any; otherwise its fields."""
         return reduce_spec(self, {one.name: getattr(self, one.name) for one in dataclasses.fields(self)})
-
-    @functools.cached_property
-    def sources(self) -> dict[bool, Any]:
-        """Texts of the kernel that ``kernel_source()`` of ``backend/source.py`` keeps."""
-        return {}
 
     @property
     def has_role_arrays(self) -> bool:

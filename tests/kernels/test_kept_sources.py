@@ -1,11 +1,12 @@
 """Texts of kernels are kept until a file changes that they were made from."""
 
 import dataclasses
+import gc
 import os
 
 import pytest
 
-from gpu_vecenv.backend import files
+from gpu_vecenv.backend import files, source
 from gpu_vecenv.backend.build_kind import KINDS
 from gpu_vecenv.backend.source import kernel_source
 from gpu_vecenv.envs.cartpole.spec import SPEC
@@ -63,3 +64,14 @@ def test_a_file_that_was_just_written_is_read_again(spec, monkeypatch):
     assert "// rule 1" in kernel_source(spec)
     (spec.kernel.parent / "rules.h").write_text("// rule 2")
     assert "// rule 2" in kernel_source(spec)
+
+
+def test_texts_go_with_their_spec(spec, settled):
+    gc.collect()
+    kept = len(source._kept)
+    one = dataclasses.replace(spec)
+    kernel_source(one)
+    assert len(source._kept) == kept + 1
+    del one
+    gc.collect()
+    assert len(source._kept) == kept
