@@ -118,6 +118,26 @@ def test_transitions_are_those_of_a_deque(form, n_steps, device):
             replay.set_priorities(batch, torch.rand(40, device=device))
 
 
+def test_arrays_of_samples_may_be_replaced():
+    """An algorithm may scale its rewards. Samples of later rollouts have those of the env again."""
+    config = TrainConfig(
+        "WarpCartPole-v1", num_envs=5, total_steps=10**6, device="cpu", network=NetworkConfig((8,)),
+        ppo=PPOConfig(num_steps=6, num_minibatches=2),
+    )  # fmt: skip
+    trainer = Trainer(config, quiet=True)
+    (rows,) = trainer.parts.rows.values()
+    replay, steps = Replay(rows, 40 * rows.num_samples, 50, 0.9, 3, "cpu"), Steps(40, 1, 0.9)
+    for rollout in range(4):
+        trainer.parts.collector.collect()
+        samples = rows.samples()
+        assert (samples.reward == 1).all()
+        for scale in (1.0, rollout + 2.0):
+            samples.reward = samples.reward * scale
+            replay.add(samples)
+            steps.add(samples)
+        require_transitions(replay.sample(), steps)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("n_steps", "exponent"), [(1, None), (4, None), (5, 0.7)])
 def test_transitions_of_100_000_steps_are_those_of_a_deque(n_steps, exponent):

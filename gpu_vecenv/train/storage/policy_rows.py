@@ -284,9 +284,9 @@ class PolicyRows:
             span.slabs.limit_final()
         if self._views is None:
             samples = self._samples(masks)
-            self._views = samples if self._are_views(samples) else None
+            self._views = replace(samples) if self._are_views(samples) else None
             return samples
-        return self._views
+        return replace(self._views)  # an algorithm may replace arrays of its samples
 
     def _are_views(self, samples: Samples) -> bool:
         """Return True if all but the masks, which stay, are views of the slabs: samples of later rollouts have the same ones."""

@@ -6,9 +6,9 @@ The kernels are ``kernels/learner/replay_add.cu``. A CUDA graph can record a cal
 from __future__ import annotations
 
 import functools
-import weakref
+import operator
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -23,13 +23,16 @@ from gpu_vecenv.train.storage.policy_rows import PolicyRows
 from gpu_vecenv.train.storage.samples import Samples
 
 TILE, FAN = REPLAY_ADD.macros["TILE"], 64
+FLAGS = ("valid", "episode_end", "timed_out", "ended")
+"""Masks of samples, which become one byte of a transition."""
 
 
 @dataclass(frozen=True, eq=False)  # compared by identity, as tensors are
 class _Adds:
-    """A call that copies samples to a ring. If samples of a later rollout are the same object, it copies that rollout."""
+    """A call that copies samples to a ring, and those of later rollouts that have the same arrays."""
 
-    samples: weakref.ref[Samples]
+    arrays: list[Tensor]
+    """What the samples have, and the call reads."""
     call: Call
     tiles: int
     """Teams that copy."""
@@ -98,18 +101,18 @@ class Ring:
         Raises:
             ShapeError, ArrayTypeError: the samples have another form.
         """
-        adds, arrays = self._adds, None
-        if adds is None or adds.samples() is not samples:
-            adds, arrays, are_views = self._adds_of(samples)
-            self._adds = adds if are_views else None
+        arrays, adds = _arrays_of(samples, self.bootstraps), self._adds
+        if adds is None or len(arrays) != len(adds.arrays) or not all(map(operator.is_, arrays, adds.arrays)):
+            adds = self._adds_of(samples)
+            are_read = all(x.data_ptr() == y.data_ptr() for x, y in zip(arrays, adds.arrays, strict=True))
+            self._adds = replace(adds, arrays=arrays) if are_read else None  # else the call reads copies without gaps
         adds.call.launch("gv_replay_copy", adds.tiles, adds.tiles * TILE)
         adds.call.launch("gv_replay_mark", -(-adds.marks // TILE), adds.marks)
         adds.call.launch("gv_replay_advance", 1)
-        del arrays  # the call reads them by address alone
         self._add_up(samples.num_steps)
 
-    def _adds_of(self, samples: Samples) -> tuple[_Adds, list[Tensor], bool]:
-        """Check samples, and return the call that copies them, the arrays that it reads, and True if those are the samples'."""
+    def _adds_of(self, samples: Samples) -> _Adds:
+        """Check samples, and return the call that copies them, with the arrays that it reads."""
         slabs = self._checked(samples)
         parts, tiles = (RING_PART.form * MAX_RING_PARTS)(), 0
         for part, (name, slab) in zip(parts, slabs.items(), strict=False):
@@ -118,15 +121,12 @@ class Ring:
             part.slab, part.ring = slab.data_ptr(), self.arrays[name].data_ptr()
             part.step, part.sample, part.steps, part.width = size * slab.stride(0), size * slab.stride(1), len(slab), width
             part.bytes, part.at_ends, part.end_tile = size, name.startswith("final_"), tiles
-        flags = {name: getattr(samples, name).contiguous() for name in ("valid", "episode_end", "timed_out", "ended")}
+        flags = {name: getattr(samples, name).contiguous() for name in FLAGS}
         call = Call(
             REPLAY_ADD, self.device, ring=self.struct, parts=parts, num_steps=samples.num_steps, **flags, largest=self.largest,
             bootstraps=self.bootstraps, filled=self.filled,
         )  # fmt: skip
-        arrays = [*slabs.values(), *flags.values()]
-        of_samples = [*_slabs_of(samples, self.bootstraps).values(), *(getattr(samples, name) for name in flags)]
-        are_views = all(x.data_ptr() == y.data_ptr() for x, y in zip(arrays, of_samples, strict=True))
-        return _Adds(weakref.ref(samples), call, tiles, flags["valid"].numel()), arrays, are_views
+        return _Adds([*slabs.values(), *flags.values()], call, tiles, flags["valid"].numel())
 
     def _add_up(self, steps: int) -> None:
         """Compute the sums anew that a rollout of some steps has changed."""
@@ -190,7 +190,7 @@ class Ring:
 
     def _checked(self, samples: Samples) -> dict[str, Tensor]:
         """Return the slabs to copy by the names of arrays, their samples without gaps."""
-        flags = {name: getattr(samples, name) for name in ("valid", "episode_end", "timed_out", "ended")}
+        flags = {name: getattr(samples, name) for name in FLAGS}
         slabs = _slabs_of(samples, self.bootstraps)
         if slabs.keys() | {"flags"} != self.arrays.keys():
             raise ShapeError(f"Replay.add: expected samples with {sorted(self.arrays)}, got {sorted(slabs)}.")
@@ -213,6 +213,11 @@ def newest_steps(rows: PolicyRows, n_steps: int) -> int:
     Masks after the last step of a rollout are known with the next rollout if a group has flags of effect (``GroupSlabs.mask``).
     """
     return n_steps - 1 + bool(rows.group.effects)
+
+
+def _arrays_of(samples: Samples, bootstraps: bool) -> list[Tensor]:
+    """Return all arrays of samples that a ring reads."""
+    return [*_slabs_of(samples, bootstraps).values(), *(getattr(samples, name) for name in FLAGS)]
 
 
 def _slabs_of(samples: Samples, bootstraps: bool) -> dict[str, Tensor]:
