@@ -38,9 +38,9 @@ def with_counts(words: Sequence[str]) -> list[str]:
 
 
 def _count(option: str, text: str) -> str:
-    """Return a whole number without an exponent; ``auto``, of the options that take it, and None unchanged."""
+    """Return a whole number without an exponent; None, and ``auto`` of the option that takes it, unchanged."""
     number = whole(text)
-    if not isinstance(number, int) and text not in (AUTO, "None"):
+    if not isinstance(number, int) and text != "None" and (option, text) != ("--num-envs", AUTO):
         raise ParameterError(f"{option}: expected a whole number such as 100000 or 1e5, got {text!r}.")
     return str(number)
 

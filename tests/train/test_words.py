@@ -47,13 +47,14 @@ def test_counts_may_have_exponents():
 
 @pytest.mark.parametrize("words", [
     "train WarpTag-v0 --total-steps 2.5", "train WarpTag-v0 --total-steps=2.5", "memory WarpTag-v0 --num-envs 2.5",
+    "train WarpTag-v0 --total-steps auto",
     "sweep WarpTag-v0 --space s --trials 2.5", "eval WarpTag-v0 --episodes 2.5", "eval WarpTag-v0 --max-steps 2.5",
 ])  # fmt: skip
 def test_a_count_that_is_no_whole_number_is_refused_by_name_in_one_line(words, capsys):
-    option = words.replace("=", " ").split()[-2]
+    option, value = words.replace("=", " ").split()[-2:]
     assert main(words.split()) == 2
     printed = capsys.readouterr()
-    said = f"{option}: expected a whole number such as 100000 or 1e5, got '2.5'."
+    said = f"{option}: expected a whole number such as 100000 or 1e5, got {value!r}."
     assert (printed.out, printed.err) == ("", f"gpu-vecenv {words.split()[0]}: {said}\n")
 
 

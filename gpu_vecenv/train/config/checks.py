@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import decimal
 import difflib
 import functools
 import inspect
@@ -65,20 +66,24 @@ def checked(name: str, value: Any, check: Check) -> Any:
     return value
 
 
+MOST_DIGITS = 20
+"""Digits of a count that is read from text; none has more."""
+
+
 def whole(value: Any) -> Any:
     """Return a whole number that is a float or text, such as 1e5, "1e5" and "100_000", as an integer; other values unchanged."""
-    number = _number(value) if isinstance(value, str) else value
-    if isinstance(number, float) and number.is_integer():
-        number = int(number)
-    return number if isinstance(number, int) else value
+    if isinstance(value, str):
+        return _whole_of(value)
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _number(text: str) -> int | float | None:
-    """Return the number that text is, as an integer if it has the form of one, whose digits may be too many for a float."""
-    for kind in (int, float):
-        with contextlib.suppress(ValueError):
-            return kind(text)
-    return None
+def _whole_of(text: str) -> Any:
+    """Return the whole number that text is to its last digit; other text unchanged."""
+    with contextlib.suppress(decimal.InvalidOperation):
+        number = decimal.Decimal(text)
+        if text.isascii() and number.is_finite() and number.adjusted() < MOST_DIGITS and number == number.to_integral_value():
+            return int(number)
+    return text
 
 
 def is_number(value: object) -> bool:

@@ -19,7 +19,7 @@ from torch import nn
 from gpu_vecenv.backend.memory import TorchMemory
 from gpu_vecenv.spec.layout import Layout
 from gpu_vecenv.train.config import AUTO, AutoSizes, ResolvedConfig, TrainConfig, resolve, resolve_new
-from gpu_vecenv.train.config.checks import COUNT, require
+from gpu_vecenv.train.config.checks import COUNT, checked, require
 from gpu_vecenv.train.config.presets import preset_of
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.processes.launcher import num_processes
@@ -131,7 +131,7 @@ def plan_search(
 ) -> Plan:
     """Return the sizes that ``find_sizes()`` may try, and what measures them; arguments and errors are its own."""
     require(config.num_envs == AUTO, "find_sizes: num_envs", repr(AUTO), config.num_envs)
-    require(COUNT.test(at_once), "find_sizes: at_once", COUNT.expected, at_once)
+    at_once = checked("find_sizes: at_once", at_once, COUNT)
     require_sizes(config, num_processes())
     named = dataclasses.replace(config, num_envs=None, auto_sizes=None)
     resolved = resolve_new(named)
