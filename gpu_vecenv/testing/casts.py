@@ -7,7 +7,10 @@ from collections.abc import Iterator
 
 from gpu_vecenv.testing.kernel_text import paren_end
 
-REASON = "is -0 on the CPU for a float above -1 and not positive, where a GPU gives 0; write gv_float_of((gv_i32)x)"
+REASON = (
+    "is -0 on the CPU for a float above -1 and not positive, where a GPU gives 0; write gv_float_of((gv_i32)x), "
+    "or leave out the inner cast if x is an integer"
+)
 
 _WORDS = r"(?:signed|unsigned|char|short|int|long)"
 _INTEGER = rf"(?:gv_[iu](?:8|16|32|64)|(?:std::)?u?int(?:8|16|32|64)_t|{_WORDS}(?:\s+{_WORDS})*)"
@@ -28,7 +31,7 @@ def joined_casts(text: str) -> Iterator[tuple[int, str]]:
         bare = before and (_BEFORE.match(text, cast.end()) or _AROUND.match(text, cast.end()))
         in_parens = text[cast.end() : cast.end() + 1] == "("
         if bare or in_parens and _is_cast(text[cast.end() + 1 : paren_end(text, cast.end()) - 1].strip()):
-            yield cast.start(), f"`{cast[0].strip()}` of an integer that is made from a float {REASON}"
+            yield cast.start(), f"`{cast[0].strip()}` of a cast to an integer {REASON}"
 
 
 def _is_cast(text: str) -> bool:
