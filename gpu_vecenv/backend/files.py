@@ -12,7 +12,7 @@ SETTLED = 2.0
 
 
 class Files:
-    """What ``os.stat()`` returned for some paths before they were read."""
+    """States of some paths before they were read, by ``os.stat()``. A network file system may tell of changes seconds later."""
 
     def __init__(self) -> None:
         self._states: dict[str, tuple[int, ...] | None] = {}

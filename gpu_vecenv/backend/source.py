@@ -114,7 +114,7 @@ def _kept_texts(spec: EnvSpec | Program) -> dict[bool, _Source]:
     """Return the texts kept for a spec, as long as it exists."""
     if id(spec) not in _kept:
         _kept[id(spec)] = {}
-        weakref.finalize(spec, _kept.pop, id(spec)).atexit = False
+        weakref.finalize(spec, _kept.pop, id(spec), None).atexit = False  # two threads may both come here
     return _kept[id(spec)]
 
 

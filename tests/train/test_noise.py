@@ -61,8 +61,10 @@ def test_numbers_may_have_an_array_of_their_own():
     new, given, out = Noise(3, 5, "cpu"), Noise(3, 5, "cpu"), torch.empty(5, 2)
     for _ in range(2):
         assert given.normal(2, out) is out and torch.equal(out, new.normal(2))
-    with pytest.raises(ShapeError, match=r"expected 10 numbers of torch.float32, got torch.float32 \(5, 3\)"):
+    with pytest.raises(ShapeError, match=r"out: expected 10 numbers, got an array of shape \(5, 3\)"):
         given.normal(2, torch.empty(5, 3))
+    with pytest.raises(ArrayTypeError, match="out: expected numbers of torch.float32, got torch.float64"):
+        given.normal(2, torch.empty(5, 2, dtype=torch.float64))
 
 
 def test_a_state_goes_on_with_the_same_numbers():

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from gpu_vecenv.backend.programs import Call
 from gpu_vecenv.backend.trainer_programs import NOISE
-from gpu_vecenv.errors import ParameterError, ShapeError
+from gpu_vecenv.errors import ArrayTypeError, ParameterError, ShapeError
 from gpu_vecenv.spec.layout import MAX_ENTRIES
 from gpu_vecenv.train.config.checks import MAX_INT
 from gpu_vecenv.train.run_folder.checkpoint import require_same_form
@@ -49,7 +49,7 @@ class Noise:
 
         Raises:
             ParameterError: ``k`` is below 1 or above 1,024.
-            ShapeError, DeviceError: ``out`` has another form.
+            ShapeError, ArrayTypeError, DeviceError: ``out`` has another form.
         """
         return self._draw("gv_noise_normal", k, torch.float32, out=out)
 
@@ -82,9 +82,10 @@ class Noise:
         if self._kept is not None and self._kept[0] is out and self._kept[1].args.entries == entries:
             call = self._kept[1]
         else:
-            if (array.dtype, array.numel()) != (dtype, self.rows * entries):
-                expected = f"{self.rows * entries} numbers of {dtype}"
-                raise ShapeError(f"out: expected {expected}, got {array.dtype} {tuple(array.shape)}")
+            if array.dtype != dtype:
+                raise ArrayTypeError(f"out: expected numbers of {dtype}, got {array.dtype}")
+            if array.numel() != self.rows * entries:
+                raise ShapeError(f"out: expected {self.rows * entries} numbers, got an array of shape {tuple(array.shape)}")
             call = Call(
                 NOISE, self.count.device, count=self.count, high=high, rows=self.rows, entries=entries, seed=self.seed, out=array
             )  # fmt: skip
