@@ -289,6 +289,11 @@ def test_the_line_of_a_preset_names_the_options_that_differ_from_it():
     assert list(preset_lines(changed, ["tagger", "runner"])) == expected
 
 
+def test_sizes_of_a_run_are_compared_with_the_preset_of_its_algorithm_alone():
+    config = TrainConfig("WarpPendulum-v1", device="cpu", policies={"agent": PolicyConfig(algorithm="sac")})
+    assert list(preset_lines(resolve(config), ["agent"])) == ["sac: options are those of its preset for WarpPendulum-v1"]
+
+
 def test_a_new_run_says_which_preset_it_has(evolved, capsys, monkeypatch, tmp_path):
     options = dict(num_envs=2, total_steps=40, device="cpu", algorithm="evolution", network=NetworkConfig((4,)))
     own = {"evolution": EvolutionConfig(num_steps=10)}

@@ -1,4 +1,4 @@
-"""What a new run prints about its preset."""
+"""Lines of a new run about its preset."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ def _differing(config: ResolvedConfig, algorithm: str, policies: Iterable[str]) 
     """Return the names of options that differ from those of a run of the algorithm that gives none."""
     usual = preset_of(config.env_id).on(config.device).of(algorithm)
     expected = usual.options or registered(algorithm).config_class()
-    names = [name for name in OF_RUN if name != "network" and getattr(config, name) != getattr(usual, name)]
+    of_run = [name for name in OF_RUN if name != "network"] if algorithm == config.algorithm else []
+    names = [name for name in of_run if getattr(config, name) != getattr(usual, name)]
     for policy in policies:
         network = vars(config.network_of(policy)).items()
         names += [f"network.{name}" for name, value in network if value != getattr(usual.network, name)]
