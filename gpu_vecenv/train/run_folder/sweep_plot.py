@@ -67,7 +67,7 @@ def _draw_setting(panel: Any, name: str, points: Sequence[tuple[Any, float]], lo
     is_numeric = all(isinstance(x, int | float) and not isinstance(x, bool) for x, _ in points)
     at: list[Any] = [x if is_numeric else str(x) for x, _ in points]
     panel.plot(at, [value for _, value in points], ".", color=NEUTRAL["color"])
-    if is_numeric and logarithmic:
+    if is_numeric and logarithmic and min(at) > 0:
         panel.set_xscale("log")
         if max(at) < 10 * min(at):  # no power of 10 may lie in the range, and labels of tenths would overlap
             panel.xaxis.set_major_locator(MaxNLocator(4, integer=all(isinstance(x, int) for x in at)))
