@@ -30,7 +30,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import as_completed
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,7 +57,7 @@ OURS, SB3 = "gpu_vecenv", "Stable-Baselines3"
 LIBRARIES = {OURS: OTHERS[0], SB3: OTHERS[1]}
 """Libraries, with the colours and styles of their curves."""
 
-SHARED = {
+SHARED: dict[str, Any] = {
     "num_steps": 128, "num_epochs": 10, "gae_lambda": 0.95, "clip_coef": 0.2, "entropy_coef": 0.0, "value_coef": 0.5,
     "max_grad_norm": 0.5, "adam_eps": 1e-5, "hidden_sizes": [64, 64],
 }  # fmt: skip
@@ -133,8 +133,8 @@ class Record(Callback):
             self.total[ended[t]] = 0.0
 
 
-def train_ours(case: Case, total_steps: int, seed: int) -> Episodes:
-    """Train with this package; return the finished episodes."""
+def trainer_of(case: Case, total_steps: int, seed: int, callbacks: Sequence[Callback] = ()) -> Trainer:
+    """Return a trainer of this package."""
     ppo = PPOConfig(
         num_steps=SHARED["num_steps"],
         num_epochs=SHARED["num_epochs"],
@@ -155,8 +155,13 @@ def train_ours(case: Case, total_steps: int, seed: int) -> Episodes:
     )
     network = NetworkConfig(tuple(SHARED["hidden_sizes"]), "tanh", shared_trunk=False, log_std=0.0)
     config = TrainConfig(case.env_id, WORLDS, total_steps, seed, "cpu", ppo=ppo, network=network)
+    return Trainer(config, quiet=True, callbacks=callbacks)
+
+
+def train_ours(case: Case, total_steps: int, seed: int) -> Episodes:
+    """Train with this package; return the finished episodes."""
     record = Record()
-    trainer = Trainer(config, quiet=True, callbacks=[record])
+    trainer = trainer_of(case, total_steps, seed, [record])
     trainer.train()
     trainer.close()
     return record.episodes
@@ -165,7 +170,6 @@ def train_ours(case: Case, total_steps: int, seed: int) -> Episodes:
 def train_sb3(case: Case, total_steps: int, seed: int) -> Episodes:
     """Train with Stable-Baselines3; return the finished episodes."""
     from gymnasium.spaces import Box
-    from stable_baselines3 import PPO
     from stable_baselines3.common.callbacks import BaseCallback
     from stable_baselines3.common.vec_env import VecEnvWrapper
 
@@ -202,7 +206,17 @@ def train_sb3(case: Case, total_steps: int, seed: int) -> Episodes:
     env: Any = Sb3VecEnv(case.env_id, num_envs=WORLDS, device="cpu")
     if isinstance(env.action_space, Box):
         env = Scaled(env)
-    model = PPO(
+    record = Recorded()
+    model_of(case, env, seed).learn(total_steps, callback=record)
+    env.close()
+    return record.episodes
+
+
+def model_of(case: Case, env: Any, seed: int) -> Any:
+    """Return Stable-Baselines3's PPO on some worlds."""
+    from stable_baselines3 import PPO
+
+    return PPO(
         "MlpPolicy",
         env,
         n_steps=SHARED["num_steps"],
@@ -227,10 +241,6 @@ def train_sb3(case: Case, total_steps: int, seed: int) -> Episodes:
         seed=seed,
         device="cpu",
     )
-    record = Recorded()
-    model.learn(total_steps, callback=record)
-    env.close()
-    return record.episodes
 
 
 def curve(episodes: Episodes, total_steps: int) -> list[float]:

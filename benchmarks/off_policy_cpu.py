@@ -18,7 +18,7 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -119,24 +119,37 @@ def backward(sizes: tuple[int, ...], weights: bool = True, inputs: bool = True) 
     return multiply
 
 
+def rates_in_turn(libraries: Mapping[str, Callable[[], object]], rounds: int, steps: int) -> dict[str, dict[str, Any]]:
+    """Run libraries in turn; return rates of each by the clock and by the time on a core, and the seconds of its rounds.
+
+    Args:
+        libraries: what runs a round of each.
+        rounds: rounds that count, after one that does not.
+        steps: steps of a round.
+    """
+    seconds: dict[str, list[tuple[float, float]]] = {library: [] for library in libraries}
+    for number in range(rounds + 1):
+        for library, run in libraries.items():
+            start, start_on_core = time.perf_counter(), time.process_time()
+            run()
+            spent = time.perf_counter() - start, time.process_time() - start_on_core
+            if number:
+                seconds[library].append(spent)
+    rows = {}
+    for library, spent in seconds.items():
+        by_clock, on_core = (steps / statistics.median(times) for times in zip(*spent, strict=True))
+        rows[library] = {"steps": steps, "steps_per_second": by_clock, "steps_per_core_second": on_core, "seconds": spent}
+    return rows
+
+
 def main(options: Options) -> None:
     """Measure, print and write all rows."""
     torch.set_num_threads(1)
     rows: dict[str, Any] = json.loads(options.out.read_text())["rows"] if options.out.exists() else {}
     for name in options.algorithms:
         libraries = {"gpu_vecenv": ours(name, options), "sb3": sb3(name, options), "products": products(name, options)}
-        seconds: dict[str, list[tuple[float, float]]] = {library: [] for library in libraries}
-        for number in range(options.rounds + 1):
-            for library, run in libraries.items():
-                start, start_on_core = time.perf_counter(), time.process_time()
-                run()
-                spent = time.perf_counter() - start, time.process_time() - start_on_core
-                if number:
-                    seconds[library].append(spent)
-        for library, spent in seconds.items():
-            by_clock, on_core = (options.steps / statistics.median(times) for times in zip(*spent, strict=True))
-            rates = {"steps_per_second": by_clock, "steps_per_core_second": on_core}
-            rows[f"{name} {library}"] = {"machine": machine("cpu"), "steps": options.steps, **rates, "seconds": spent}
+        for library, row in rates_in_turn(libraries, options.rounds, options.steps).items():
+            rows[f"{name} {library}"] = {"machine": machine("cpu"), **row}
         sb3_row = rows[f"{name} sb3"]
         for library in ("gpu_vecenv", "products"):
             row = rows[f"{name} {library}"]
