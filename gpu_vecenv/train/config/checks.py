@@ -66,8 +66,8 @@ def checked(name: str, value: Any, check: Check) -> Any:
     return value
 
 
-MOST_DIGITS = 20
-"""Digits of a count that is read from text; none has more."""
+MOST_DIGITS = 100
+"""Digits of a number that is read from text; messages about larger ones show the text."""
 
 
 def whole(value: Any) -> Any:
