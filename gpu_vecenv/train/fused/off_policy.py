@@ -89,7 +89,7 @@ class _OnHost(OffPolicy):
         self._on_host["row"][:] = (
             *means.values(), self._on_host["filled"], update_to_data, steps, wanted * len(self.taken) - steps
         )  # fmt: skip
-        return self._row
+        return self._row.clone()  # a caller may keep the metrics of several updates
 
 
 class HostSAC(_OnHost, SAC):
