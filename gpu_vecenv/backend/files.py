@@ -38,7 +38,7 @@ class Files:
 def _state(path: str | Path) -> tuple[int, ...] | None:
     """Return numbers that differ after any change of a file but one in the same tick; None without a file."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return None
-    return found.st_mode, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+    return status.st_mode, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns

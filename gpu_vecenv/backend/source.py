@@ -98,24 +98,24 @@ def kernel_source(spec: EnvSpec | Program, kind: BuildKind = RELEASE) -> str:
     ``kind`` is that of an env. Each env that is made asks for the text, so it is kept until one of its files changes.
     """
     debug = isinstance(spec, EnvSpec) and kind.debug
-    texts = _kept_texts(spec)
-    kept = texts.get(debug)
-    if kept is None or not kept.files.unchanged():
+    sources = _sources_of(spec)
+    source = sources.get(debug)
+    if source is None or not source.files.unchanged():
         files = Files()
-        kept = texts[debug] = _Source(_expanded(spec, debug, files), files)
-    return kept.text
+        source = sources[debug] = _Source(_expanded(spec, debug, files), files)
+    return source.text
 
 
-_kept: dict[int, dict[bool, _Source]] = {}
+_sources: dict[int, dict[bool, _Source]] = {}
 """Texts by the ``id()`` of the spec or program, because specs have no hash, and by whether they are for debugging."""
 
 
-def _kept_texts(spec: EnvSpec | Program) -> dict[bool, _Source]:
-    """Return the texts kept for a spec, as long as it exists."""
-    if id(spec) not in _kept:
-        _kept[id(spec)] = {}
-        weakref.finalize(spec, _kept.pop, id(spec), None).atexit = False  # two threads may both come here
-    return _kept[id(spec)]
+def _sources_of(spec: EnvSpec | Program) -> dict[bool, _Source]:
+    """Return the texts of a spec, which are kept until it is gone."""
+    if id(spec) not in _sources:
+        _sources[id(spec)] = {}
+        weakref.finalize(spec, _sources.pop, id(spec), None).atexit = False  # two threads may both come here
+    return _sources[id(spec)]
 
 
 def _expanded(spec: EnvSpec | Program, debug: bool, read: Files) -> str:

@@ -9,7 +9,6 @@ import pytest
 from PIL import Image
 
 from gpu_vecenv.testing.subject import Subject
-from gpu_vecenv.web.node_worlds import find_node
 from tests.docs.site import NAV
 from tests.web.node import run_in_node
 
@@ -79,14 +78,12 @@ SEARCHED = ("docs/how-do-i.md", "docs/learn/policies.md", "docs/learn/trained-po
 
 
 @pytest.fixture
-def found(site, hooks):
+def first_page(site, hooks):
     """Return a function of a query: the first of ``SEARCHED`` that the site finds, by the script of its theme."""
     import material
     from mkdocs.structure.files import get_files
     from mkdocs.structure.pages import Page
 
-    if find_node() is None:
-        pytest.skip("needs Node")
     config, _ = site
     files = config.plugins.run_event("files", get_files(config), config=config)
     search = config.plugins["material/search"]
@@ -98,10 +95,10 @@ def found(site, hooks):
         search.search_index.add_entry_from_context(page)
     index = json.loads(search.search_index.generate_search_index(None))
     (worker,) = (Path(material.__path__[0]) / "templates" / "assets" / "javascripts" / "workers").glob("search.*.js")
-    given = {"worker": worker.read_text("utf-8"), "index": {**index, "options": {"suggest": False}}}
+    inputs = {"worker": worker.read_text("utf-8"), "index": {**index, "options": {"suggest": False}}}
 
     def first(query):
-        pages = run_in_node(SEARCH, {**given, "query": query})
+        pages = run_in_node(SEARCH, {**inputs, "query": query})
         return pages[0].partition("#")[0]
 
     return first
@@ -122,9 +119,9 @@ SEARCH = """
 
 
 @pytest.mark.parametrize("query", ["load policy", "load a policy", "How do I load a policy"])
-def test_a_search_for_load_policy_shows_its_page_first(found, query):
+def test_a_search_for_load_policy_shows_its_page_first(first_page, query):
     """Recipes have the same words in their headings, and words such as ``a`` begin many words of other pages."""
-    assert found(query) == "docs/learn/trained-policy/"
+    assert first_page(query) == "docs/learn/trained-policy/"
 
 
 def test_envs_play_behind_their_films_and_titles(site):

@@ -95,11 +95,11 @@ def test_transposes_have_the_numbers_of_a_matrix(library, size):
     """Numbers between the rows of the transpose stay."""
     rows, columns = size
     matrix = np.arange(rows * columns, dtype=np.float32).reshape(size)
-    found = np.full((columns, rows + 3), -1, np.float32)
-    args = PROGRAM.args.form(left=matrix.ctypes.data, product=found.ctypes.data, rows=rows, columns=columns, inner=rows + 3)
+    transpose = np.full((columns, rows + 3), -1, np.float32)
+    args = PROGRAM.args.form(left=matrix.ctypes.data, product=transpose.ctypes.data, rows=rows, columns=columns, inner=rows + 3)
     library[0].gv_turn_all(ctypes.byref(args), 0, 1)
-    np.testing.assert_array_equal(found[:, :rows], matrix.T)
-    assert (found[:, rows:] == -1).all()
+    np.testing.assert_array_equal(transpose[:, :rows], matrix.T)
+    assert (transpose[:, rows:] == -1).all()
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -68,10 +68,10 @@ def test_a_file_that_was_just_written_is_read_again(spec, monkeypatch):
 
 def test_texts_go_with_their_spec(spec, settled):
     gc.collect()
-    kept = len(source._kept)
+    before = len(source._sources)
     one = dataclasses.replace(spec)
     kernel_source(one)
-    assert len(source._kept) == kept + 1
+    assert len(source._sources) == before + 1
     del one
     gc.collect()
-    assert len(source._kept) == kept
+    assert len(source._sources) == before

@@ -77,9 +77,9 @@ NO_JOINED_CASTS = [
 
 @pytest.mark.parametrize("cast", CASTS)
 def test_a_float_of_an_integer_of_a_float_is_reported(cast):
-    found = lint_kernels.lint(FRAME % f"x = {cast};")
-    assert [number for number, _ in found] == [9], found
-    assert "write gv_float_of((gv_i32)x)" in found[0][1]
+    violations = lint_kernels.lint(FRAME % f"x = {cast};")
+    assert [number for number, _ in violations] == [9], violations
+    assert "write gv_float_of((gv_i32)x)" in violations[0][1]
 
 
 @pytest.mark.parametrize("text", NO_JOINED_CASTS)

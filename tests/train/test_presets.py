@@ -282,8 +282,8 @@ def test_the_line_of_a_preset_names_the_options_that_differ_from_it():
     usual = resolve(TrainConfig("WarpTag-v0", device="cpu"))
     assert list(preset_lines(usual, ["tagger", "runner"])) == [said]
     complete = TrainConfig.from_options({**usual.to_options(), "ppo": {**vars(usual.ppo), "gamma": 0.5}, "num_envs": 3})
-    own = {"runner": PolicyConfig(ppo={"num_epochs": 1}, network={"activation": "relu"})}
-    changed = resolve(dataclasses.replace(complete, policies=own))
+    policies = {"runner": PolicyConfig(ppo={"num_epochs": 1}, network={"activation": "relu"})}
+    changed = resolve(dataclasses.replace(complete, policies=policies))
     assert list(preset_lines(changed, ["tagger"])) == [f"{said}, but for num_envs, gamma"]
     expected = [f"{said}, but for num_envs, gamma, network.activation, num_epochs"]
     assert list(preset_lines(changed, ["tagger", "runner"])) == expected

@@ -12,7 +12,8 @@ class OrDict(Generic[_Options]):
     """Type of a field of a dataclass that takes options of one kind, a dict of some or None, and holds the options or None.
 
     Editors and type checkers read such a field as the options, so ``config.ppo.learning_rate`` needs no test for None. At run
-    time the field is a plain one.
+    time the field is a plain one. Checkers compare a default with this class, so a default of None needs
+    ``# type: ignore[assignment]``.
     """
 
     if TYPE_CHECKING:

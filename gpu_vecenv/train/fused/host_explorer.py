@@ -26,7 +26,7 @@ class _Acts:
 
     call: Call
     inputs: Inputs | None = None
-    """What it reads, if that stays where it is."""
+    """Inputs that the call reads in place; None if it reads a copy of them."""
 
 
 class HostExplorer:

@@ -47,7 +47,7 @@ class Written(NamedTuple):
     taken: list[Tensor]
     """bool () of each optimiser, its step was taken."""
     addresses: list[int]
-    """Those of ``taken``."""
+    """Address of each flag in ``taken``."""
 
 
 class HostSteps:

@@ -105,8 +105,8 @@ def _run_of(
     expected = "a checkpoint file, the folder of a run, a TrainConfig or None"
     require(isinstance(target, str | os.PathLike), "target", expected, target)
     if names_env(target):
-        played = f"TrainConfig({os.fspath(target)!r}) plays that env without a run{runs_nearby(Path(target))}"
-        raise ConfigError(f"target: expected {expected}, got the id of an env: {played}")
+        instead = f"TrainConfig({os.fspath(target)!r}) plays that env without a run{runs_nearby(Path(target))}"
+        raise ConfigError(f"target: expected {expected}, got the id of an env: {instead}")
     config = saved_config(target, load_checkpoint(target))
     return resolve(dataclasses.replace(config, **options)), target
 

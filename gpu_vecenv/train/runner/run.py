@@ -61,8 +61,8 @@ class Run:
     def __init__(self, folder: str | Path, random_return: Mapping[str, float] | None = None) -> None:
         self.folder = Path(folder)
         if names_env(self.folder):
-            made = f"gpu_vecenv.make_vec({str(folder)!r}) makes that env without a run{runs_nearby(self.folder)}"
-            raise MetricsError(f"{folder}: expected the folder of a run, got the id of an env: {made}")
+            instead = f"gpu_vecenv.make_vec({str(folder)!r}) makes that env without a run{runs_nearby(self.folder)}"
+            raise MetricsError(f"{folder}: expected the folder of a run, got the id of an env: {instead}")
         self.metrics = metrics_of_run(self.folder)
         self._random = dict(_random_returns(self.folder) if random_return is None else random_return)
 

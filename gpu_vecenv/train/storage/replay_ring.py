@@ -29,10 +29,10 @@ FLAGS = ("valid", "episode_end", "timed_out", "ended")
 
 @dataclass(frozen=True, eq=False)  # compared by identity, as tensors are
 class _Adds:
-    """A call that copies samples to a ring, and those of later rollouts that have the same arrays."""
+    """A call that copies samples to a ring. It copies those of later rollouts, too, whose arrays are the same objects."""
 
     arrays: list[Tensor]
-    """What the samples have, and the call reads."""
+    """Arrays that the call reads."""
     call: Call
     tiles: int
     """Teams that copy."""
