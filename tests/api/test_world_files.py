@@ -340,7 +340,8 @@ def test_hooks_in_cpp_are_made_again_in_gdb(crash, tmp_path, monkeypatch, capfd)
     imported = subprocess.run([sys.executable, "-c", "import sys, gpu_vecenv.cli.replayed_steps; print('torch' in sys.modules)"],
                               capture_output=True, text=True)  # fmt: skip
     assert imported.stdout == "False\n", "gdb would read the symbols of torch"
-    (spec.kernel.parent / "crash_env.py").write_text(MODULE.replace("HOOKS", "hooks.cu").replace("(1,)", "(2,)"))
+    changed = MODULE.replace("HOOKS", "hooks.cu").replace("(1,)", "(1 + 1,)")  # compiled anew: it has another size
+    (spec.kernel.parent / "crash_env.py").write_text(changed)
     assert main(["replay", caught.value.file, "--gdb", "--modules", "crash_env"]) == 2
     assert "gpu-vecenv replay: expected Crash-v0 as it was recorded, got one whose spec changed" in capfd.readouterr().err
     monkeypatch.setenv("PATH", "")
