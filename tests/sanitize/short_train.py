@@ -28,8 +28,8 @@ options = {
 }[algorithm]()
 learning = {"ppo": options} if algorithm == "ppo" else {"algorithm": algorithm, "algorithms": {algorithm: options}}
 config = TrainConfig(
-    env_id, 13, 3 * 13 * 9, device=device, kernels=kernels, graph=kernels == "fused", env_kwargs=env_kwargs, network=network,
-    **learning,
+    env_id, 13, 3 * 13 * 9, device=device, kernels=kernels, graph=kernels == "fused" and device != "cpu", env_kwargs=env_kwargs,
+    network=network, **learning,
 )  # fmt: skip
 trainer = Trainer(config, quiet=True)
 trainer.train()

@@ -55,6 +55,10 @@ TRAININGS = {
     "split networks": ("WarpTag-v0", "num_taggers=2", "num_runners=4", "episode_length=4", "hidden=(160, 40)"),
     "a GRU": ("WarpPendulum-v1", "max_episode_steps=5", "hidden=()", "memory='gru'"),
     "a GRU, agents that leave": (*LEAVING, "hidden=()", "memory='gru'"),
+    "wide observations": ("WarpTag-v0", "num_taggers=5", "num_runners=60", "use_full_observation=True", "episode_length=4"),
+    "shared parts": ("WarpRice-v0",),
+    "heads by the hundred": ("WarpRice-v0", "negotiation_on=True"),
+    "governors and a planner": ("WarpCovid-v0", "episode_length=4"),
 }
 BY_TORCH = {
     "an LSTM": (*LEAVING, "memory='lstm'"),
