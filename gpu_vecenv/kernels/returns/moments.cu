@@ -2,90 +2,84 @@
 // computes the moments of each tile, and another merges them. The order of additions depends on shapes alone.
 #include "program_args.h"
 
-#ifdef GV_RESIDENT  // leaves registers for the rows of a strand
+#ifdef GV_RESIDENT  // as many as the registers for the rows of a strand allow
 #undef GV_RESIDENT
-#define GV_RESIDENT 4
+#define GV_RESIDENT 6
 #endif
 
 // double: late samples of a long run must still count, and a mean may be large beside the deviation.
 GV_FN double* gv_numbers(const GvLanes& team, gv_i32 which) { return (double*)team.scratch + which * GV_ITEMS; }
 
-// Adds the numbers of all strands, which are `group` apart, to those of strand 0.
+// Adds the numbers of all strands, which are `group` apart, to those of strand 0; several arrays need the barriers of one.
 // double: as above.
-GV_FN void gv_add_strands(const GvLanes& team, double* numbers, gv_i32 group) {
+template <class... Numbers>
+GV_FN void gv_add_strands(const GvLanes& team, gv_i32 group, Numbers*... numbers) {
     for (gv_i32 half = GV_ITEMS / 2; half >= group; half /= 2) {
         gv_barrier(team);
-        GV_FOR(i, half) numbers[i] += numbers[i + half];
+        GV_FOR(i, half) ((numbers[i] += numbers[i + half]), ...);
     }
     gv_barrier(team);
 }
 
 GV_FN gv_i64 gv_least(gv_i64 x, gv_i64 y) { return x < y ? x : y; }
 
-// Rows of a strand, of one feature. A load of a GPU takes long, so GV_FLIGHT rows are read before a loaded number is used: steps of
-// rows follow each other without branches, and a fence keeps the compiler from loading a number where it is used.
-#define GV_FLIGHT 32
+// x / y for x >= 0 and y > 0. A GPU takes some times longer for a division of 64 bits.
+GV_FN gv_i64 gv_quotient(gv_i64 x, gv_i64 y) { return (x | y) >> 32 == 0 ? (gv_u32)x / (gv_u32)y : x / y; }
+
+// Rows of a strand, of one feature. A load of a GPU takes long, so all rows are read before a loaded number is used: steps of rows
+// follow each other without branches, and a fence keeps the compiler from loading a number where it is used.
 struct GvStrand {
     float x[GV_DEPTH];
     gv_u32 counts;  // a bit for each row
 };
-static_assert(GV_DEPTH <= 32 && GV_DEPTH % GV_FLIGHT == 0, "a bit for each row, and whole flights");
-// gv_load_strand() for a tile whose rows all lie in one step: an address takes one addition, and no row is missing.
-GV_FN void gv_load_strand_of_step(GvStrand& held, const GvArgs& a, gv_i64 at, gv_i64 first, gv_i64 strands, bool any) {
+static_assert(GV_DEPTH == 32, "a bit for each row");
+
+// Loads rows of a tile that all lie in one step: an address takes one addition, and no row is missing.
+GV_FN void gv_load_rows_of_step(GvStrand& held, const GvArgs& a, gv_i64 at, gv_i64 strands) {
     const gv_i64 on = strands * a.row_stride;
     const float* from = a.samples + at;
-    const gv_u8* own = a.valid + first;
-    gv_u32 counts = 0;
-    GV_UNROLL for (gv_i32 done = 0; done < GV_DEPTH; done += GV_FLIGHT) {
-        gv_u8 valid[GV_FLIGHT];
-        GV_UNROLL for (gv_i32 k = 0; k < GV_FLIGHT; ++k) {
-            held.x[done + k] = *from;
-            valid[k] = *own;
-            if (done + k == GV_DEPTH - 1) break;  // no pointer behind the arrays
-            from += on;
-            own += strands;
-        }
-        gv_load_fence();
-        GV_UNROLL for (gv_i32 k = 0; k < GV_FLIGHT; ++k) counts |= valid[k] != 0 ? 1u << (done + k) : 0u;
+    GV_UNROLL for (gv_i32 k = 0; k < GV_DEPTH; ++k) {
+        held.x[k] = *from;
+        if (k < GV_DEPTH - 1) from += on;  // no pointer behind the array
     }
-    held.counts = any ? counts : 0;
 }
-GV_FN void gv_load_strand(GvStrand& held, const GvArgs& a, gv_i32 tile, gv_i32 feature, gv_i32 strand) {
-    const gv_i64 strands = GV_ITEMS / a.group, steps_on = strands / a.rows_per_step, rows_on = strands % a.rows_per_step;
-    const gv_i64 first = tile * strands * GV_DEPTH + strand, left = feature < a.features ? a.rows - first : 0;
-    const gv_i64 step = first / a.rows_per_step, in_step = first - step * a.rows_per_step;
+// Loads rows, of which the first is `in_step` rows behind the start of its step; `rows` is the number that are left, from the
+// first one on.
+GV_FN void gv_load_rows(GvStrand& held, const GvArgs& a, gv_i64 at, gv_i64 in_step, gv_i32 strands, gv_i32 rows) {
+    const gv_i64 steps_on = gv_quotient(strands, a.rows_per_step), rows_on = strands - steps_on * a.rows_per_step;
     const gv_i64 on = steps_on * a.step_stride + rows_on * a.row_stride;
     const gv_i64 on_over = on + a.step_stride - a.rows_per_step * a.row_stride;  // over the end of a step
-    gv_i64 at = step * a.step_stride + in_step * a.row_stride + feature * a.feature_stride;
-    const gv_i64 rows_of_tile = strands * GV_DEPTH, behind = in_step - strand + rows_of_tile;  // the tile's last row in its step
-    if (in_step >= strand && behind <= a.rows_per_step && (tile + 1) * rows_of_tile <= a.rows) {
-        const bool any = feature < a.features;
-        gv_load_strand_of_step(held, a, any ? at : at - feature * a.feature_stride, first, strands, any);
-        return;
-    }
-    // A strand has few rows, so 32 bits hold the rows left, and those of a step as far as they matter.
-    const gv_i32 apart = (gv_i32)strands, further = (gv_i32)rows_on, rows = (gv_i32)gv_least(left, apart * GV_DEPTH);
-    const gv_i32 per_step = (gv_i32)gv_least(a.rows_per_step, 1 << 30);
+    // A strand has few rows, so 32 bits hold those of a step as far as they matter.
+    const gv_i32 further = (gv_i32)rows_on, per_step = (gv_i32)gv_least(a.rows_per_step, 1 << 30);
     gv_i32 until_end = (gv_i32)gv_least(a.rows_per_step - in_step, 1 << 30);
-    const gv_u8* own = a.valid + (rows > 0 ? first : 0);
-    held.counts = 0;
-    GV_UNROLL for (gv_i32 done = 0; done < GV_DEPTH; done += GV_FLIGHT) {
-        gv_u8 valid[GV_FLIGHT];
-        GV_UNROLL for (gv_i32 k = 0; k < GV_FLIGHT; ++k) {
-            const gv_i32 row = (done + k) * apart;
-            const bool inside = row < rows;
-            held.x[done + k] = a.samples[inside ? at : 0];  // without a branch
-            valid[k] = own[inside ? row : 0];
-            until_end -= further;
-            const bool over = until_end <= 0;
-            until_end += over ? per_step : 0;
-            at += over ? on_over : on;
-        }
-        gv_load_fence();
-        GV_UNROLL for (gv_i32 k = 0; k < GV_FLIGHT; ++k) {
-            held.counts |= (done + k) * apart < rows && valid[k] != 0 ? 1u << (done + k) : 0u;
-        }
+    GV_UNROLL for (gv_i32 k = 0; k < GV_DEPTH; ++k) {
+        held.x[k] = a.samples[k * strands < rows ? at : 0];  // without a branch
+        if (k % 4 == 3) gv_load_fence();  // else all addresses are computed first, which takes registers
+        until_end -= further;
+        const bool over = until_end <= 0;
+        until_end += over ? per_step : 0;
+        at += over ? on_over : on;
     }
+}
+GV_FN void gv_load_strand(GvStrand& held, const GvArgs& a, const GvLanes& team, gv_i32 tile, gv_i32 feature, gv_i32 strand) {
+    const gv_i64 strands = GV_ITEMS / a.group, rows_of_tile = strands * GV_DEPTH, first = tile * rows_of_tile + strand;
+    const gv_i64 step = gv_quotient(first, a.rows_per_step), in_step = first - step * a.rows_per_step;
+    const bool any = feature < a.features;
+    const gv_i64 at = step * a.step_stride + in_step * a.row_stride + (any ? feature * a.feature_stride : 0);
+    const gv_i32 rows = (gv_i32)gv_least(a.rows - first, rows_of_tile);  // 0 or less behind the last one
+    const gv_i64 end_in_step = in_step - strand + rows_of_tile;
+    if (in_step >= strand && end_in_step <= a.rows_per_step && (tile + 1) * rows_of_tile <= a.rows) {
+        gv_load_rows_of_step(held, a, at, strands);
+    } else {
+        gv_load_rows(held, a, rows > 0 ? at : 0, in_step, (gv_i32)strands, rows);
+    }
+    const gv_u8* valid = a.valid + (rows > 0 ? first : 0);
+    const gv_u32 counts = gv_bits_of_group<16>(team, a.group, [&](gv_i32 k) {
+        const gv_i32 row = k * (gv_i32)strands;
+        return row < rows && valid[row < rows ? row : 0] != 0;
+    });
+    gv_load_fence();
+    held.counts = any ? counts : 0;
 }
 
 // Calls use(sample) for the rows that count.
@@ -113,22 +107,22 @@ GV_FN void gv_tile_moments(const GvArgs& a, const GvLanes& team, gv_i32 number) 
     GvStrand held;
     GV_FOR(i, GV_ITEMS) {
         double added = 0.0;
-        gv_load_strand(held, a, tile, first + i % a.group, i / a.group);
+        gv_load_strand(held, a, team, tile, first + i % a.group, i / a.group);
         gv_for_strand(held, [&](float x) { added += x; });
         count[i] = gv_count_ones(held.counts);
         sum[i] = added;
     }
-    gv_add_strands(team, count, a.group);
-    gv_add_strands(team, sum, a.group);
+    gv_add_strands(team, a.group, count, sum);
     GV_FOR(i, GV_ITEMS) {
         const gv_i32 f = i % a.group;
         const double mean = sum[f] / (count[f] < 1.0 ? 1.0 : count[f]);
         double added = 0.0;
-        if (team.lanes < GV_ITEMS) gv_load_strand(held, a, tile, first + f, i / a.group);
+        GV_UNROLL for (gv_i32 k = 0; k < GV_DEPTH; ++k) gv_forget(held.x[k]);  // doubles would take twice the registers
+        if (team.lanes < GV_ITEMS) gv_load_strand(held, a, team, tile, first + f, i / a.group);
         gv_for_strand(held, [&](float x) { added += (x - mean) * (x - mean); });
         squares[i] = added;
     }
-    gv_add_strands(team, squares, a.group);
+    gv_add_strands(team, a.group, squares);
     GV_FOR(f, a.group) {
         double* to = a.tiles + (gv_i64)tile * 3 * a.features + first + f;
         if (first + f < a.features) {
@@ -177,8 +171,7 @@ GV_FN void gv_merge_tiles(const GvArgs& a, const GvLanes& team, gv_i32 number) {
         count[i] = n;
         sum[i] = added;
     }
-    gv_add_strands(team, count, a.group);
-    gv_add_strands(team, sum, a.group);
+    gv_add_strands(team, a.group, count, sum);
     GV_FOR(i, GV_ITEMS) {
         const gv_i32 f = first + i % a.group;
         const double n = count[i % a.group], mean = sum[i % a.group] / (n < 1.0 ? 1.0 : n);
@@ -190,7 +183,7 @@ GV_FN void gv_merge_tiles(const GvArgs& a, const GvLanes& team, gv_i32 number) {
         }
         squares[i] = added;
     }
-    gv_add_strands(team, squares, a.group);
+    gv_add_strands(team, a.group, squares);
     GV_FOR(i, a.group) {
         const double n = count[i] < 1.0 ? 1.0 : count[i];
         if (first + i < a.features) gv_merge_feature(a, first + i, before, count[i], sum[i] / n, squares[i] / n);

@@ -77,6 +77,27 @@ GV_FN gv_i32 gv_vote(const GvLanes& team, bool vote) {
     return __popc(__ballot_sync(team.divergent ? GV_TEAM_MASK : ~0u, vote) & GV_TEAM_MASK);
 }
 
+// Makes the compiler forget what it computed from a number, which frees the registers of results that later code computes again.
+GV_FN void gv_forget(float& x) { asm volatile("" : "+f"(x)); }
+
+// Word whose bit k is read(k). `lanes` consecutive lanes, a power of two up to MOST, pass the same function, and each of them reads a
+// part. All lanes of a warp must call it, with the same number.
+template <gv_i32 MOST, class Read>
+GV_FN gv_u32 gv_bits_of_group(const GvLanes& team, gv_i32 lanes, Read read) {
+    if constexpr (MOST > 1) {
+        if (lanes < MOST) return gv_bits_of_group<MOST / 2>(team, lanes, read);
+    }
+    const gv_i32 lane = team.lane & 31, in_group = lane & (MOST - 1);
+    bool part[32 / MOST];
+    GV_UNROLL for (gv_i32 k = 0; k < 32 / MOST; ++k) part[k] = read(k * MOST + in_group);
+    gv_u32 bits = 0;
+    GV_UNROLL for (gv_i32 k = 0; k < 32 / MOST; ++k) {
+        const gv_u32 of_group = MOST > 1 ? __ballot_sync(~0u, part[k]) >> (lane - in_group) & (~0u >> (32 - MOST)) : part[k];
+        bits |= of_group << k * MOST;
+    }
+    return bits;
+}
+
 // All lanes of a warp must call the next two functions, which need teams of one lane.
 
 // Keeps the compiler from moving earlier loads behind later code.
