@@ -272,7 +272,7 @@ def test_wrong_options_are_refused(auto, changes, expected):
         dataclasses.replace(auto, **changes)
 
 
-@pytest.mark.parametrize("value", [(0, 4), (4, 2), (1, 2, 3), (1.0, 2), 4, (True, 4)])
+@pytest.mark.parametrize("value", [(0, 4), (4, 2), (1, 2, 3), (1.5, 2), 4, (True, 4)])
 def test_wrong_bounds_are_refused(value):
     with pytest.raises(ConfigError, match=r"auto_sizes\.num_envs: expected two integers from 1 to"):
         AutoSizes(num_envs=value)

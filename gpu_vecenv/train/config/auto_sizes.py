@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from gpu_vecenv.train.config.checks import COUNT, MAX_INT, POSITIVE, Check, check_fields, integer, suggests_names
+from gpu_vecenv.train.config.checks import COUNT, MAX_INT, POSITIVE, Check, check_fields, count, suggests_names
 from gpu_vecenv.train.config.ppo import MAX_ROLLOUT
 from gpu_vecenv.train.errors import ConfigError
 
@@ -55,12 +55,12 @@ class AutoSizes:
 
 def _pair(most: int) -> Check:
     """Return a check for two integers from 1 to ``most``, the smaller one first, or None."""
-    one = integer(1, most)
+    one = count(most)
 
     def test(value: object) -> bool:
         return isinstance(value, tuple) and len(value) == 2 and all(map(one.test, value)) and value[0] <= value[1]
 
-    return Check(test, f"two integers from 1 to {most}, the smaller one first, such as (16, 64)").or_none()
+    return Check(test, f"two integers from 1 to {most}, the smaller one first, such as (16, 64)", is_count=True).or_none()
 
 
 AUTO_SIZES_CHECKS: Mapping[str, Check] = {

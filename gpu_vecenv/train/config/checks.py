@@ -71,7 +71,14 @@ MOST_DIGITS = 100
 
 
 def whole(value: Any) -> Any:
-    """Return a whole number that is a float or text, such as 1e5, "1e5" and "100_000", as an integer; other values unchanged."""
+    """Return a whole number that is a float or text, such as 1e5, "1e5" and "100_000", as an integer; other values unchanged.
+
+    Lists and tuples have their entries read likewise.
+    """
+    if isinstance(value, list):
+        return [*map(whole, value)]
+    if isinstance(value, tuple):
+        return tuple(map(whole, value))
     if isinstance(value, str):
         return _whole_of(value)
     return int(value) if isinstance(value, float) and value.is_integer() else value
@@ -127,7 +134,7 @@ NOT_NEGATIVE = Check(lambda value: is_number(value) and value >= 0, "a number >=
 SHARE = Check(lambda value: is_number(value) and 0 <= value <= 1, "a number in [0, 1]", real=True)
 FLAG = Check(lambda value: isinstance(value, bool), "True or False")
 NAME = Check(is_name, "a name")
-THREADS = integer(1, MAX_TORCH_THREADS)
+THREADS = count(MAX_TORCH_THREADS)
 
 
 def require_threads(threads: int) -> None:

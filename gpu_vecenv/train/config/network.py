@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from gpu_vecenv.train.config.checks import FLAG, NUMBER, Check, check_fields, integer, is_name, one_of, require, suggests_names
+from gpu_vecenv.train.config.checks import FLAG, NUMBER, Check, check_fields, count, is_name, one_of, require, suggests_names
 from gpu_vecenv.train.errors import ConfigError
 
 MAX_WIDTH = 65_536
-_WIDTH = integer(1, MAX_WIDTH)
+_WIDTH = count(MAX_WIDTH)
 DEFAULT_MEMORY_SIZE = 64
 WORDS = ("own", "observations", "shared")
 """Inputs of the critic that are no fields of the env's state."""
@@ -73,6 +73,7 @@ NETWORK_CHECKS: Mapping[str, Check] = {
     "hidden_sizes": Check(
         lambda sizes: isinstance(sizes, tuple | list) and all(_WIDTH.test(size) for size in sizes),
         f"a tuple of integers from 1 to {MAX_WIDTH}, such as (64, 64)",
+        is_count=True,
     ),
     "activation": one_of("tanh", "relu", "elu", "silu"),
     "shared_trunk": FLAG,

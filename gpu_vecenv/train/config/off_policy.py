@@ -20,7 +20,6 @@ from gpu_vecenv.train.config.checks import (
     Check,
     check_fields,
     count,
-    integer,
     require,
 )
 from gpu_vecenv.train.config.network import NetworkConfig
@@ -125,8 +124,8 @@ OFF_POLICY_CHECKS: Mapping[str, Check] = {
     **dict.fromkeys(("save_replay", "normalize_observations"), FLAG),
     **dict.fromkeys(("actor_learning_rate", "critic_learning_rate"), POSITIVE),
     **dict.fromkeys(("gamma", "tau"), SHARE),
-    "n_steps": integer(1, 1_000),
-    "num_atoms": integer(1, MAX_ATOMS),
+    "n_steps": count(1_000),
+    "num_atoms": count(MAX_ATOMS),
     **dict.fromkeys(("value_min", "value_max"), NUMBER.or_none()),
     "priority_exponent": NOT_NEGATIVE.or_none(),
     "importance_exponent": SHARE.or_none(),

@@ -19,7 +19,7 @@ from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.render.canvas import find_renderer, import_pillow
 from gpu_vecenv.spec.layout import Layout
 from gpu_vecenv.train.config import TrainConfig, resolve_new
-from gpu_vecenv.train.config.checks import checked, integer
+from gpu_vecenv.train.config.checks import check_fields, count, integer
 from gpu_vecenv.train.policies.contract import Policy
 from gpu_vecenv.train.policies.page import page_policy
 from gpu_vecenv.train.runner.build import make_env
@@ -64,9 +64,9 @@ class PageOptions:
 
     def __post_init__(self) -> None:
         """Check ranges."""
-        checked("worlds", self.worlds, integer(1, MAX_WORLDS).or_none())
-        checked("seed", self.seed, integer(0, MAX_SEED))
-        checked("rate", self.rate, integer(1, MAX_RATE))
+        check_fields(self, {
+            "worlds": count(MAX_WORLDS).or_none(), "seed": integer(0, MAX_SEED), "rate": count(MAX_RATE),
+        })  # fmt: skip
 
 
 class PageContent(NamedTuple):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from gpu_vecenv.atomic_file import atomic_file
 from gpu_vecenv.errors import MissingExtraError
 from gpu_vecenv.train.config import TrainConfig
-from gpu_vecenv.train.config.checks import COUNT, Check, check_fields, integer, is_name, one_of
+from gpu_vecenv.train.config.checks import COUNT, Check, check_fields, count, integer, is_name, one_of
 from gpu_vecenv.train.errors import ConfigError, RunExistsError
 from gpu_vecenv.train.run_folder.sweep_plot import plot_sweep
 from gpu_vecenv.train.run_folder.terminal import say
@@ -61,7 +61,7 @@ class SweepOptions:
         """Check types and ranges."""
         checks: Mapping[str, Check] = {
             "trials": COUNT, "sampler": one_of(*SAMPLERS), "pruner": one_of(*PRUNERS),
-            "direction": one_of("maximize", "minimize"), "at_once": integer(1, MAX_AT_ONCE), "seed": integer(0, 2**32 - 1),
+            "direction": one_of("maximize", "minimize"), "at_once": count(MAX_AT_ONCE), "seed": integer(0, 2**32 - 1),
             "metric": Check(is_name, "a metric").or_none(), "storage": Check(is_name, "a URL of Optuna").or_none(),
         }  # fmt: skip
         check_fields(self, checks)

@@ -18,7 +18,7 @@ from gpu_vecenv.render.style import make_style
 from gpu_vecenv.render.video import write_video
 from gpu_vecenv.render.worlds import MAX_TILES, WorldRenderers
 from gpu_vecenv.train.config import ResolvedConfig, TrainConfig
-from gpu_vecenv.train.config.checks import LONG_COUNT, check_fields, integer
+from gpu_vecenv.train.config.checks import LONG_COUNT, check_fields, count, integer
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.run_folder.progress import Progress
 from gpu_vecenv.train.runner.beside_random import beside_random as frames_beside_random
@@ -74,8 +74,8 @@ class FilmOptions:
     def __post_init__(self) -> None:
         """Check ranges."""
         check_fields(self, {
-            "episodes": LONG_COUNT, "worlds": integer(1, MAX_TILES), "fps": integer(1, MAX_FPS),
-            "max_frames": integer(1, sys.maxsize).or_none(),  # islice() takes no more
+            "episodes": LONG_COUNT, "worlds": count(MAX_TILES), "fps": count(MAX_FPS),
+            "max_frames": count(sys.maxsize).or_none(),  # islice() takes no more
         })  # fmt: skip
         check_fields(self, {"seed": integer(0, MAX_SEED + 1 - self.worlds * self.episodes)})
 
@@ -211,8 +211,8 @@ def with_progress(
         episodes: episodes that each world plays in all.
         max_frames: largest number of frames.
     """
-    for count, frame in enumerate(frames, start=1):
+    for number, frame in enumerate(frames, start=1):
         yield frame
-        fraction = max(min(played.values()) / episodes, count / (max_frames or math.inf))
+        fraction = max(min(played.values()) / episodes, number / (max_frames or math.inf))
         ended, total = sum(map(int, played.values())), episodes * len(played)
-        progress.show(fraction, f"{count:,} frames  {ended:,} of {total:,} episodes  {progress.rate(count):,.1f} frames/s")
+        progress.show(fraction, f"{number:,} frames  {ended:,} of {total:,} episodes  {progress.rate(number):,.1f} frames/s")
