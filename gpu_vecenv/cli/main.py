@@ -152,13 +152,14 @@ def _run(words: list[str]) -> int:
             raise ParameterError(f"{option}: expected {now} in its place.")
     module, name = COMMANDS[command][0].split(":")
     function = getattr(importlib.import_module(module), name)
-    if needed and command not in ("export", "plot", "bench", "completion", "check", "lint"):
-        from gpu_vecenv.cli.words import require_places, with_counts
+    if needed:
+        from gpu_vecenv.cli.words import count_options, require_places, with_counts
 
-        names = [name.replace("_", "-") for name in inspect.signature(function).parameters]
         end = words.index("--") if "--" in words else len(words)  # behind it are words of a script
-        require_places(words[:end], [f"--{no}{name}" for name in names for no in ("", "no-")])
-        words = [*with_counts(words[:end]), *words[end:]]
+        if command not in ("export", "plot", "bench", "completion", "check", "lint"):
+            names = [name.replace("_", "-") for name in inspect.signature(function).parameters]
+            require_places(words[:end], [f"--{no}{name}" for name in names for no in ("", "no-")])
+        words = [*with_counts(words[:end], count_options(function)), *words[end:]]
     if command in ("train", "memory", "sweep"):
         words = _algorithm_words(words)
     if needed:

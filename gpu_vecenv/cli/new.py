@@ -20,6 +20,7 @@ import tyro
 from gpu_vecenv.cli.key_value import help_option
 from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.spec.names import is_c_name
+from gpu_vecenv.train.config.checks import whole
 
 TEMPLATES = Path(__file__).with_name("templates")
 EACH, END = "%each role", "%end"
@@ -129,14 +130,15 @@ def parse_roles(text: str) -> dict[str, int]:
     """
     counts: dict[str, int] = {}
     for part in text.split(","):
-        role, colon, count = part.partition(":")
-        if not colon or not re.fullmatch("[1-9][0-9]{0,2}|1000", count):
+        role, _, number = part.partition(":")
+        count = whole(number)
+        if not isinstance(count, int) or not 1 <= count <= 1000:
             raise ParameterError(f"--roles: expected NAME:COUNT,... with numbers from 1 to 1000, got {part!r}.")
         if not re.fullmatch("[a-z][a-z0-9_]*", role) or not is_c_name(role) or keyword.iskeyword(role):
             raise ParameterError(f"--roles: expected names of lower-case letters, digits and underscores, got {role!r}.")
         if role in counts:
             raise ParameterError(f"--roles: expected each role once, got {role!r} twice.")
-        counts[role] = int(count)
+        counts[role] = count
     return counts
 
 

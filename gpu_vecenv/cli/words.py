@@ -3,36 +3,55 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import itertools
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from gpu_vecenv.cli.run_options import LearningOptions, RunOptions, option_name
 from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.registration import IDS, param_names
 from gpu_vecenv.train.config import AUTO, NetworkConfig, PPOConfig, TrainConfig
 from gpu_vecenv.train.config.checks import OTHER_NAMES, whole
-from gpu_vecenv.train.config.run import RUN_CHECKS
 from gpu_vecenv.variants import VARIANTS
 
-COUNTS = (*(option_name(name) for name, check in RUN_CHECKS.items() if check.is_count), "--trials", "--episodes", "--max-steps")
-"""Options whose integers may be written as 1e5 or 100_000."""
+NO_COUNTS = ("--seed", "--sampler-seed", "--live-port")
+"""Options of integers that count nothing."""
 
 
-def with_counts(words: Sequence[str]) -> list[str]:
-    """Return words in which numbers such as 1e5 after options of counts are integers.
+def count_options(function: Callable[..., object]) -> dict[str, bool]:
+    """Return the options of a command that are counts, and True for those that take several: all integers but ``NO_COUNTS``."""
+    types: dict[str, str] = {}  # as they are written: tyro evaluates them, which takes time
+    for parameter in inspect.signature(function).parameters.values():
+        if isinstance(parameter.default, RunOptions | LearningOptions):
+            types |= {option_name(field.name): str(field.type) for field in dataclasses.fields(parameter.default)}
+        else:
+            types[option_name(parameter.name)] = parameter.annotation
+    of_integers = {option: re.match(r"(?:Annotated\[)?(tuple\[)?int\b", written) for option, written in types.items()}
+    return {option: match[1] is not None for option, match in of_integers.items() if match and option not in NO_COUNTS}
+
+
+def with_counts(words: Sequence[str], counts: Mapping[str, bool]) -> list[str]:
+    """Return words in which numbers such as 1e5 and 100_000 after options of counts are integers.
+
+    Args:
+        words: words of a command.
+        counts: options, and True for those that take several numbers.
 
     Raises:
-        ParameterError: the word after such an option is no whole number.
+        ParameterError: a word after such an option is no whole number.
     """
     read: list[str] = []
-    before = ""
+    current = ""  # the option whose numbers follow
     for word in words:
-        option, equals, value = word.partition("=")
-        if equals and option in COUNTS:
-            word = f"{option}={_count(option, value)}"
-        elif before in COUNTS and not word.startswith("--"):
-            word = _count(before, word)
-        before = word
+        if word.startswith("--"):
+            option, equals, value = word.partition("=")
+            current = option.replace("_", "-")
+            if equals and current in counts:
+                word = f"{option}={_count(current, value)}"
+        elif current in counts:
+            word = _count(current, word)
+            current = current if counts[current] else ""
         read.append(word)
     return read
 

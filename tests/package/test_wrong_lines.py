@@ -59,9 +59,15 @@ train WarpCartPole-v1 --resume --out run --total-steps 0 | total_steps: expected
 train WarpCartPole-v1 --resume --out run --threads 0 | threads: expected an integer from 1 to 1024, got 0
 train WarpCartPole-v1 --resume --out damaged | damaged/metrics.jsonl
 train WarpTag-v0 --num-envs 1.5 | --num-envs: expected a whole number such as 100000 or 1e5, got '1.5'
+train WarpTag-v0 --threads two | --threads: expected a whole number such as 100000 or 1e5, got 'two'
 train WarpTag-v0 --num-envs many | --num-envs: expected a whole number such as 100000 or 1e5, got 'many'
 train WarpTag-v0 --total-steps 1.5 | --total-steps: expected a whole number such as 100000 or 1e5, got '1.5'
 train WarpTag-v0 --checkpoint-interval often | --checkpoint-interval: expected a whole number such as 100000 or 1e5, got 'often'
+watch run --fps fast | --fps: expected a whole number such as 100000 or 1e5, got 'fast'
+watch run --worlds 1.5 | --worlds: expected a whole number such as 100000 or 1e5, got '1.5'
+watch run --max-frames none | --max-frames: expected a whole number such as 100000 or 1e5, got 'none'
+memory WarpTag-v0 --num-worlds some | --num-worlds: expected a whole number such as 100000 or 1e5, got 'some'
+bench --sizes 1.5 | --sizes: expected a whole number such as 100000 or 1e5, got '1.5'
 eval run --episodes some | --episodes: expected a whole number such as 100000 or 1e5, got 'some'
 train WarpTag-v0 --env num_taggers | --env: expected KEY=VALUE, got 'num_taggers'
 train WarpTag-v0 --env =5 | --env: expected KEY=VALUE, got '=5'
@@ -263,19 +269,13 @@ train WarpTag-v0 --num-envs
 train WarpTag-v0 --seed 1.5
 train WarpTag-v0 --out
 train WarpTag-v0 --resume yes
-train WarpTag-v0 --threads two
 eval run other
 eval run --deterministic maybe
 plot
 plot run --wrong
-watch run --fps fast
-watch run --worlds 1.5
-watch run --max-frames none
 memory
-memory WarpTag-v0 --num-worlds some
 memory WarpTag-v0 --copy 5
 bench WarpTag-v0
-bench --sizes 1.5
 bench --seconds long
 bench --peers maybe
 """

@@ -6,7 +6,6 @@ import subprocess
 import pytest
 
 from gpu_vecenv.cli.main import COMMANDS, main
-from gpu_vecenv.cli.words import with_counts
 from gpu_vecenv.train import (
     CheckpointError,
     ConfigError,
@@ -37,25 +36,6 @@ from gpu_vecenv.train.config.presets import preset_of
 def test_options_in_other_places_name_theirs(words, error, capsys):
     assert main(words.split()) == 2
     assert error in capsys.readouterr().err
-
-
-def test_counts_may_have_exponents():
-    words = "--total-steps 1e5 --num-envs=1_000 --schedule-steps 2.5e6 --stop-at 1e5 --patience 1e1 --num-envs auto --trials"
-    read = "--total-steps 100000 --num-envs=1000 --schedule-steps 2500000 --stop-at 1e5 --patience 10 --num-envs auto --trials"
-    assert with_counts(words.split()) == read.split()
-
-
-@pytest.mark.parametrize("words", [
-    "train WarpTag-v0 --total-steps 2.5", "train WarpTag-v0 --total-steps=2.5", "memory WarpTag-v0 --num-envs 2.5",
-    "train WarpTag-v0 --total-steps auto",
-    "sweep WarpTag-v0 --space s --trials 2.5", "eval WarpTag-v0 --episodes 2.5", "eval WarpTag-v0 --max-steps 2.5",
-])  # fmt: skip
-def test_a_count_that_is_no_whole_number_is_refused_by_name_in_one_line(words, capsys):
-    option, value = words.replace("=", " ").split()[-2:]
-    assert main(words.split()) == 2
-    printed = capsys.readouterr()
-    said = f"{option}: expected a whole number such as 100000 or 1e5, got {value!r}."
-    assert (printed.out, printed.err) == ("", f"gpu-vecenv {words.split()[0]}: {said}\n")
 
 
 def test_a_run_has_as_many_steps_as_1e2_says(tmp_path, monkeypatch, capsys):
