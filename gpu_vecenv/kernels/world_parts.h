@@ -26,6 +26,7 @@ struct GvEach {
     GV_METHOD gv_i32 end() const { return n; }
     GV_METHOD gv_i32 count() const { return n; }
     GV_METHOD gv_i32 operator[](gv_i32 k) const { return k; }
+    GV_METHOD gv_i32 at(gv_i32 k, bool) const { return k; }
     GV_METHOD gv_i32 of_lane(gv_i32 k) const { return k; }
 };
 
@@ -100,8 +101,8 @@ struct GvPairs {
             }
         }
         GV_METHOD auto operator*() const {
-            return GvPair<decltype(pairs.agents.in_row(row, pairs.rows)), decltype(pairs.others[column])>{
-                pairs.agents.in_row(row, pairs.rows), pairs.others[column]};
+            return GvPair<decltype(pairs.agents.in_row(row, pairs.rows)), decltype(pairs.others.at(column, true))>{
+                pairs.agents.in_row(row, pairs.rows), pairs.others.at(column, true)};
         }
     };
     GV_METHOD At begin() const {
@@ -121,8 +122,8 @@ struct GvDrawn : GvDraw {
     GV_METHOD gv_i32 below(gv_i32 n, gv_i32 k = 0) const { return gv_below(word[k], n); }      // 0 .. n - 1
 };
 
-// One lane counts an invalid entry of an action. In a phase over agents it is the lane of the agent. All lanes may read an agent
-// that is taken by its number, such as w.agents[j]; there the first lane counts.
+// One lane counts an invalid entry of an action. For an element of a phase, a pair, w.count or w.sum it is the lane that works on it.
+// All lanes may read an agent that is taken by its number, such as w.agents[j]; there the first lane counts.
 struct GvCounting {
     const GvArgs& a;
     bool counts;
@@ -152,7 +153,7 @@ struct GvWorldCalls {
     // Number of elements of a range for which test(element) is true. The results are the same in all lanes.
     template <class Range, class Test>
     GV_METHOD gv_i32 count(const Range& range, Test test) const {
-        return gv_count(team, range.count(), [&](gv_i32 k) { return test(range[k]); });
+        return gv_count(team, range.count(), [&](gv_i32 k) { return test(range.at(k, true)); });
     }
     GV_METHOD bool any(bool condition) const { return gv_any(team, condition); }
     template <class Range, class Test>
@@ -162,11 +163,11 @@ struct GvWorldCalls {
     // Sum of value(element), added in the same order for every team size.
     template <class Range, class Value>
     GV_METHOD float sum(const Range& range, Value value) const {
-        return gv_sum(team, range.count(), [&](gv_i32 k) { return value(range[k]); });
+        return gv_sum(team, range.count(), [&](gv_i32 k) { return value(range.at(k, true)); });
     }
     // Several sums at once, each with the bits of sum(): `const auto [food, wood] = w.sum(w.agents, f, g).value`.
     template <class Range, class... Values>
     GV_METHOD GvVec<float, sizeof...(Values)> sum(const Range& range, Values... values) const {
-        return gv_sum_each(team, range.count(), [&](gv_i32 k) { return GvVec<float, sizeof...(Values)>{values(range[k])...}; });
+        return gv_sum_each(team, range.count(), [&](gv_i32 k) { return GvVec<float, sizeof...(Values)>{values(range.at(k, true))...}; });
     }
 };

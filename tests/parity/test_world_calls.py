@@ -186,9 +186,12 @@ WAYS = {
     "const int given = w.agents[3].action.index(); for (auto me : w.agents) me.seen = given;": {1: 1, 2: 1, 7: 1},
     "for (auto me : w.agents) me.seen = w.agents[3].action.index();": {1: 5, 2: 3, 7: 1},
     "for (auto me : w.agents) me.seen = w.agents[(me.index + 1) % 5].action.index();": {1: 1, 2: 1, 7: 0},
-    "w.count(w.agents, [&](auto it) { return it.action.index() == 1; });": {1: 1, 2: 0, 7: 0},
+    "w.count(w.agents, [&](auto it) { return it.action.index() == 1; });": {1: 1, 2: 1, 7: 1},
+    "w.any(w.agents, [&](auto it) { return it.action.index() == 1; });": {1: 1, 2: 1, 7: 1},
+    "w.sum(w.agents, [&](auto it) { return (float)it.action.index(); });": {1: 1, 2: 1, 7: 1},
+    "w.sum(w.agents, [&](auto it) { return (float)it.action.index(); }, [](auto) { return 0.0f; });": {1: 1, 2: 1, 7: 1},
     "for (auto [me, it] : w.pairs(w.agents)) me.action.index();": {1: 5, 2: 5, 7: 5},
-    "for (auto [me, it] : w.pairs(w.agents)) it.action.index();": {1: 5, 2: 2, 7: 0},
+    "for (auto [me, it] : w.pairs(w.agents)) it.action.index();": {1: 5, 2: 5, 7: 5},
 }
 """Ways to read actions, and how often the invalid action of agent 3 counts by the number of lanes."""
 
