@@ -46,9 +46,10 @@ def with_counts(words: Sequence[str], counts: Mapping[str, bool]) -> list[str]:
     for word in words:
         if word.startswith("--"):
             option, equals, value = word.partition("=")
-            current = option.replace("_", "-")
-            if equals and current in counts:
-                word = f"{option}={_count(current, value)}"
+            name = option.replace("_", "-")
+            if equals and name in counts:
+                word = f"{option}={_count(name, value)}"
+            current = "" if equals else name
         elif current in counts:
             word = _count(current, word)
             current = current if counts[current] else ""

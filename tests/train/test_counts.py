@@ -69,9 +69,9 @@ def test_a_count_may_have_an_exponent(command, option):
 
 def test_words_behind_a_count_are_left_alone():
     """Those of an option that takes several numbers end at the next option."""
-    assert with_counts("--steps 1e2 1e3 --sizes 1e2 1e3 --env 1e2".split(), {"--steps": False, "--sizes": True}) == (
-        "--steps 100 1e3 --sizes 100 1000 --env 1e2".split()
-    )
+    words = "--steps 1e2 1e3 --steps=1e2 1e3 --sizes 1e2 1e3 --env 1e2"
+    read = "--steps 100 1e3 --steps=100 1e3 --sizes 100 1000 --env 1e2"
+    assert with_counts(words.split(), {"--steps": False, "--sizes": True}) == read.split()
 
 
 def test_auto_is_a_word_of_one_option(capsys):
