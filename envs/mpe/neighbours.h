@@ -45,3 +45,10 @@ GV_FN Point agent_seen(const GvWorld& w, int i, int slot) {
     const int j = agent_in(w, i, slot);
     return j == NOBODY ? Point{0.0f, 0.0f} : apart(agent_at(w, j), agent_at(w, i));
 }
+
+// Candidate of a slot seen from `here`, zeros beyond the last: by number if `neighbours` is 0, otherwise by rank.
+template <class Place>
+GV_FN Point seen(Point here, int candidates, int slot, int neighbours, Place place) {
+    const int c = neighbours == 0 ? slot : ranked(here, candidates, slot, place);
+    return c == NOBODY ? Point{0.0f, 0.0f} : apart(place(c), here);
+}

@@ -80,12 +80,13 @@ MAX_GATHERED = 2560
 """Most floats of observations that a team gathers in scratch; with more, too few worlds would fit on a multiprocessor."""
 
 
-def scratch(floats: Number, roles: int) -> tuple[Scratch, ...]:
+def scratch(floats: Number, roles: int, *more: Scratch) -> tuple[Scratch, ...]:
     """Return the arrays in scratch.
 
     Args:
         floats: floats of the rows of all agents of a world.
         roles: number of roles, each of which needs a margin, see ``gv_gather_margin`` in ``kernels/world_parts.h``.
+        more: arrays of the scenario alone.
     """
 
     def room(params: Params) -> int:
@@ -93,6 +94,7 @@ def scratch(floats: Number, roles: int) -> tuple[Scratch, ...]:
 
     return (
         Scratch("force", "float32", ("num_agents", 2), "force on an agent"),
+        *more,
         Scratch("rows", "float32", room, "gathered observations"),
     )
 

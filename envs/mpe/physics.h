@@ -23,6 +23,13 @@ GV_FN Point agent_at(const GvWorld& w, int i) { return {w.state.agent_pos[2 * i]
 GV_FN Point velocity_of(const GvWorld& w, int i) { return {w.state.agent_vel[2 * i], w.state.agent_vel[2 * i + 1]}; }
 GV_FN Point landmark_at(const GvWorld& w, int k) { return {w.state.landmark_pos[2 * k], w.state.landmark_pos[2 * k + 1]}; }
 
+// Both numbers of a point of the state in one access: fields begin at a multiple of 8 bytes.
+GV_FN Point loaded(const GvPointer<float>& field, int i) {
+    const auto both = *(const GvVec<float, 2>*)&field[2 * i];
+    return {both.value[0], both.value[1]};
+}
+GV_FN void store(const GvPointer<float>& field, int i, Point point) { *(GvVec<float, 2>*)&field[2 * i] = {{point.x, point.y}}; }
+
 // Point of a square around the origin, uniformly drawn.
 GV_FN Point drawn_in(const GvDrawn& draw, float half_side) {
     return {half_side * (2.0f * draw.uniform(0) - 1.0f), half_side * (2.0f * draw.uniform(1) - 1.0f)};

@@ -5,54 +5,143 @@ constexpr float RADIUS = 0.15f, COVERS = 0.1f;  // of an agent; distance at whic
 
 GV_FN void env_reset(GvWorld& w) { scatter(w, w.sizes.num_landmarks, 1.0f); }
 
-// Distance of a landmark from the agent nearest to it.
-GV_FN float uncovered(const GvWorld& w, int landmark) {
-    float least = GV_INFINITY;
-    GV_LOOP for (int i = 0; i < w.agents.count(); ++i) least = gv_min(least, square(apart(agent_at(w, i), landmark_at(w, landmark))));
-    return gv_sqrt(least);
+// ---- scratch --------------------------------------------------------------------------------------------------
+
+// Point of an array in scratch. A step reads the state once: lanes that wait for memory would be most of a step of a small world.
+GV_FN Point at(const GvPointer<float>& points, int i) { return {points[2 * i], points[2 * i + 1]}; }
+GV_FN void set(const GvPointer<float>& points, int i, Point point) {
+    points[2 * i] = point.x;
+    points[2 * i + 1] = point.y;
 }
 
-GV_FN int touched_by(const GvWorld& w, int i) {
-    int touched = 0;
-    GV_LOOP for (int slot = 0; slot < w.agents.count() - 1; ++slot) {
-        touched += distance(agent_at(w, i), agent_at(w, other_of(i, slot))) < RADIUS + RADIUS;
+// Two agents: the force of their contact on the first before the step, and 1 if they touch after it, otherwise 0.
+struct Meeting {
+    Point force;
+    float touches;
+};
+GV_FN Meeting meeting(const GvWorld& w, int i, int j) {
+    const bool touch = distance(at(w.scratch.place, i), at(w.scratch.place, j)) < RADIUS + RADIUS;
+    return {contact(at(w.scratch.before, i), at(w.scratch.before, j), RADIUS + RADIUS), touch ? 1.0f : 0.0f};
+}
+
+// Few agents meet once: the array of rows, which is free during a step, has the meetings. An agent is the first of those with the
+// n / 2 agents after it, in a circle; if n is even, the agents below n / 2 are the first of those with the one opposite.
+struct Meetings {
+    const GvWorld& w;
+    int agents, half;
+    GV_METHOD Meetings(const GvWorld& w) : w(w), agents(w.agents.count()), half(agents / 2) {}
+    GV_METHOD bool are_kept() const { return 3 * agents * half <= w.scratch.rows_room; }
+    GV_METHOD float* record(int i, int ahead) const { return &w.scratch.rows[3 * (i * half + ahead - 1)]; }
+    GV_METHOD void keep(int i) const {
+        GV_LOOP for (int ahead = 1; ahead <= half; ++ahead) {
+            if (2 * ahead == agents && i >= ahead) continue;
+            const int j = i + ahead;
+            const Meeting met = meeting(w, i, j < agents ? j : j - agents);
+            float* const kept = record(i, ahead);
+            kept[0] = met.force.x;
+            kept[1] = met.force.y;
+            kept[2] = met.touches;
+        }
     }
-    return touched;
+    GV_METHOD Meeting kept(int i, int j) const {
+        const int ahead = j > i ? j - i : j - i + agents;
+        const bool first = 2 * ahead < agents || (2 * ahead == agents && i < j);
+        const float* const kept = first ? record(i, ahead) : record(j, agents - ahead);
+        return {first ? Point{kept[0], kept[1]} : Point{-kept[0], -kept[1]}, kept[2]};
+    }
+    // Sum of the meetings of agent i, in the order of the others.
+    GV_METHOD Meeting sum_of(int i) const {
+        Meeting total = {{0.0f, 0.0f}, 0.0f};
+        const auto add = [&](const Meeting& met) { total = {sum(total.force, met.force), total.touches + met.touches}; };
+        if (are_kept()) {
+            GV_UNROLL_BY_4 for (int slot = 0; slot < agents - 1; ++slot) add(kept(i, other_of(i, slot)));
+        } else {
+            GV_LOOP for (int slot = 0; slot < agents - 1; ++slot) add(meeting(w, i, other_of(i, slot)));
+        }
+        return total;
+    }
+};
+
+// ---- a step ---------------------------------------------------------------------------------------------------
+
+// Loads what belongs to an agent, notes the force of its push, and moves it by its velocity.
+template <class Agent>
+GV_FN void begin(const GvWorld& w, const Agent& me) {
+    const int i = me.index;
+    const int given = w.params.continuous_actions ? 0 : me.action.given_index();  // checked behind all loads: a check waits
+    const Point before = loaded(w.state.agent_pos, i), velocity = loaded(w.state.agent_vel, i);
+    const Point place = {before.x + velocity.x * STEP_TIME, before.y + velocity.y * STEP_TIME};
+    set(w.scratch.landmark, i, loaded(w.state.landmark_pos, i));
+    set(w.scratch.before, i, before);
+    set(w.scratch.velocity, i, velocity);
+    set(w.scratch.place, i, place);
+    store(w.state.agent_pos, i, place);
+    push(w, me, w.params.continuous_actions ? 0 : me.action.checked_index(given), USUAL_PUSH);
+}
+
+// Changes the velocity of an agent by a force besides its push.
+GV_FN void speed_up(const GvWorld& w, int i, Point more) {
+    const Point velocity = at(w.scratch.velocity, i), force = sum(at(w.scratch.force, i), more);
+    const Point changed = {velocity.x * KEPT_SPEED + force.x * STEP_TIME, velocity.y * KEPT_SPEED + force.y * STEP_TIME};
+    set(w.scratch.velocity, i, changed);
+    store(w.state.agent_vel, i, changed);
+}
+
+// Distance of a landmark from the agent nearest to it.
+GV_FN float uncovered(const GvWorld& w, int landmark) {
+    const Point here = at(w.scratch.landmark, landmark);
+    float least = GV_INFINITY;
+    GV_UNROLL_BY_4 for (int i = 0; i < w.agents.count(); ++i) least = gv_min(least, square(apart(at(w.scratch.place, i), here)));
+    return gv_sqrt(least);
 }
 
 // There are as many landmarks as agents, so w.agents stands for both.
 GV_FN void env_step(GvWorld& w) {
     const auto& p = w.params;
-    for (auto me : w.agents) push(w, me, index_of(w, me), USUAL_PUSH, contacts(w, me, [](int) { return RADIUS; }));
+    const Meetings meetings(w);
+    for (auto me : w.agents) begin(w, me);
     w.barrier();
-    for (auto me : w.agents) move(w, me, NO_LIMIT);
-    w.barrier();
-    const float distances = w.sum(w.agents, [&](auto it) { return uncovered(w, it.index); });
+    if (meetings.are_kept()) {
+        for (auto me : w.agents) meetings.keep(me.index);
+    }
+    bool open = false;  // a landmark of this lane is not covered
+    const float distances = w.sum(w.agents, [&](auto it) {
+        const float far = uncovered(w, it.index);
+        open |= far >= COVERS;
+        return far;
+    });
     for (auto me : w.agents) {
-        me.reward = -distances * (1.0f - p.local_ratio) - (float)touched_by(w, me.index) * p.local_ratio;
+        const Meeting met = meetings.sum_of(me.index);
+        speed_up(w, me.index, met.force);
+        me.reward = -distances * (1.0f - p.local_ratio) - met.touches * p.local_ratio;
     }
     if (p.terminate_on_success) {
-        const bool open = w.any(w.agents, [&](auto it) { return uncovered(w, it.index) >= COVERS; });
+        open = w.any(open);
         if (w.once) w.terminate(!open && w.t < p.max_cycles);
     }
     if (w.once) w.truncate_at(p.max_cycles);
 }
+
+// ---- observe --------------------------------------------------------------------------------------------------
 
 // Point of a row of agent `i`: velocity, place, landmarks, other agents, and what these said, which are zeros because none can speak.
 GV_FN Point seen_by(const GvWorld& w, int i, int k) {
     const int landmarks = w.sizes.num_landmarks;
     const int first_agent = 2 + slots(w.sizes.num_landmark_neighbors, landmarks);
     const int first_word = first_agent + slots(w.sizes.num_agent_neighbors, landmarks - 1);
-    if (k == 0) return velocity_of(w, i);
-    if (k == 1) return agent_at(w, i);
-    if (k < first_agent) return landmark_seen(w, i, k - 2, landmarks);
-    if (k < first_word) return agent_seen(w, i, k - first_agent);
+    const auto landmark = [&](int c) { return at(w.scratch.landmark, c); };
+    const auto other = [&](int c) { return at(w.scratch.place, other_of(i, c)); };
+    const Point here = at(w.scratch.place, i);
+    if (k == 0) return at(w.scratch.velocity, i);
+    if (k == 1) return here;
+    if (k < first_agent) return seen(here, landmarks, k - 2, w.sizes.num_landmark_neighbors, landmark);
+    if (k < first_word) return seen(here, landmarks - 1, k - first_agent, w.sizes.num_agent_neighbors, other);
     return {0.0f, 0.0f};
 }
 
 // With few agents, whose rows fit in scratch, a lane writes a whole row: lanes at different points of a row would go through the
 // branches of all of them.
-GV_FN void env_observe(GvWorld& w) {
+GV_FN void env_observe_step(GvWorld& w) {
     const int points = w.agents.num_features() / 2;
     const bool whole = w.agents.count() <= 16;
     GV_LOOP for (auto [me, part] : w.pairs(w.agents, w.each(whole ? 1 : points))) {
@@ -62,4 +151,14 @@ GV_FN void env_observe(GvWorld& w) {
             write(me.obs, part, seen_by(w, me.index, part));
         }
     }
+}
+
+GV_FN void env_observe(GvWorld& w) {
+    for (auto me : w.agents) {
+        set(w.scratch.place, me.index, loaded(w.state.agent_pos, me.index));
+        set(w.scratch.velocity, me.index, loaded(w.state.agent_vel, me.index));
+        set(w.scratch.landmark, me.index, loaded(w.state.landmark_pos, me.index));
+    }
+    w.barrier();
+    env_observe_step(w);
 }

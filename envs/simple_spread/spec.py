@@ -15,6 +15,7 @@ from gpu_vecenv.envs.mpe.parts import (
     slots,
 )
 from gpu_vecenv.spec.env_spec import EnvSpec
+from gpu_vecenv.spec.fields import Scratch
 from gpu_vecenv.spec.params import Params
 from gpu_vecenv.spec.roles import Role
 
@@ -34,7 +35,14 @@ SPEC = EnvSpec(
     state=places(landmarks="num_landmarks"),
     observation=row(features),
     action=actions(),
-    scratch=scratch(lambda params: params["num_landmarks"] * features(params), roles=1),
+    scratch=scratch(
+        lambda params: params["num_landmarks"] * features(params),
+        1,
+        Scratch("before", "float32", ("num_agents", 2), "place of an agent before the step"),
+        Scratch("place", "float32", ("num_agents", 2), "place of an agent"),
+        Scratch("velocity", "float32", ("num_agents", 2), "velocity of an agent"),
+        Scratch("landmark", "float32", ("num_landmarks", 2), "place of a landmark"),
+    ),
     rewards={
         "cover": "to all, times 1 - `local_ratio`: minus the distances of the landmarks from the agents nearest to them",
         "collision": "minus `local_ratio` for each other agent that it touches",
