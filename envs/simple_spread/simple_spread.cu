@@ -139,14 +139,24 @@ GV_FN Point seen_by(const GvWorld& w, int i, int k) {
     return {0.0f, 0.0f};
 }
 
+// Writes the points from `first` on of an agent's row, up to `batch` of them. All are known before the first is written: a write may
+// change the scratch that the next one reads, as far as a compiler knows.
+template <int batch, class Agent>
+GV_FN void write_points(const GvWorld& w, const Agent& me, const GvObsRow& row, int first, int points) {
+    Point seen[batch];
+    GV_UNROLL for (int k = 0; k < batch; ++k) if (first + k < points) seen[k] = seen_by(w, me.index, first + k);
+    GV_UNROLL for (int k = 0; k < batch; ++k) if (first + k < points) write(row, first + k, seen[k]);
+}
+
 // With few agents, whose rows fit in scratch, a lane writes a whole row: lanes at different points of a row would go through the
 // branches of all of them.
 GV_FN void env_observe_step(GvWorld& w) {
+    constexpr int batch = 10;
     const int points = w.agents.num_features() / 2;
     const bool whole = w.agents.count() <= 16;
     GV_LOOP for (auto [me, part] : w.pairs(w.agents, w.each(whole ? 1 : points))) {
         if (whole) {
-            for (int k = 0; k < points; ++k) write(me.obs, k, seen_by(w, me.index, k));
+            for (int first = 0; first < points; first += batch) write_points<batch>(w, me, me.obs, first, points);
         } else {
             write(me.obs, part, seen_by(w, me.index, part));
         }
