@@ -53,6 +53,32 @@ static __device__ __forceinline__ bool gv_touch_args(const Args& a, gv_i32 numbe
     __shared__ alignas(16) float scratch[GV_TEAMS][GV_PADDED(GV_SCRATCH)]; __shared__ GvProgress progress[GV_TEAMS];
 #endif
 
+// Copies n floats that each team of a warp has gathered, if their places follow one another in memory: all lanes write the floats of one
+// team, then those of the next one. A team alone would write a few sectors at a time. Returns false if the places do not follow one
+// another, or if lanes of the warp are in another branch or have no world. A barrier must precede, and another one the next write to
+// what was gathered.
+static __device__ __forceinline__ bool gv_copy_out_together(const GvLanes& team, const float* gathered, float* to, gv_i32 n) {
+#if defined(GV_TEAMS) && GV_LANES > 1 && GV_LANES < 32
+    constexpr gv_i32 teams = 32 / GV_LANES, padded = GV_PADDED(GV_SCRATCH);
+    if (GV_TEAMS % teams != 0 || n % 2 != 0 || n < 32 || team.divergent) return false;
+    const gv_i32 lane = threadIdx.x & 31, mine = lane / GV_LANES;
+    const gv_u64 first = __shfl_sync(~0u, (gv_u64)to, 0);
+    if (__ballot_sync(~0u, (gv_u64)(to - mine * n) == first && first % 8 == 0) != ~0u) return false;
+    const gv_u32 start = (gv_u32)(first / sizeof(float));  // gathered floats keep their distance from a 16-byte boundary
+    const float* const from = gathered - ((gv_u64)to / sizeof(float) & 3) - mine * padded;
+    float* const all = to - mine * n;
+    _Pragma("unroll 1") for (gv_i32 i = 2 * lane; i < n; i += 64) {
+        _Pragma("unroll") for (gv_i32 k = 0; k < teams; ++k) {
+            *(float2*)(all + k * n + i) = *(const float2*)(from + k * padded + ((start + k * n) & 3) + i);
+        }
+    }
+    return true;
+#else
+    (void)team, (void)gathered, (void)to, (void)n;
+    return false;
+#endif
+}
+
 // Lanes without a world return at once. Barriers and votes of a warp count exited lanes as arrived, from Volta on.
 #define GV_KERNEL(name, body)                                                                              \
     extern "C" __global__ void __launch_bounds__(GV_LANES* GV_TEAMS, GV_RESIDENT) name(const GvArgs a) {   \

@@ -41,6 +41,7 @@ GV_FN gv_i32 gv_vote(const GvLanes& team, bool vote) {
     return *votes;
 }
 GV_FN GvTeam gv_with_kept_memory(const GvTeam& team) { return team; }
+GV_FN bool gv_copy_out_together(const GvLanes&, const float*, float*, gv_i32) { return false; }  // no teams share a warp
 GV_FN void gv_load_fence() {}
 GV_FN void gv_forget(float&) {}
 template <gv_i32, class Read>
