@@ -68,7 +68,7 @@ static __device__ __forceinline__ bool gv_copy_out_together(const GvLanes& team,
     const float* const from = gathered - ((gv_u64)to / sizeof(float) & 3) - mine * padded;
     float* const all = to - mine * n;
     _Pragma("unroll 1") for (gv_i32 i = 2 * lane; i < n; i += 64) {
-        _Pragma("unroll") for (gv_i32 k = 0; k < teams; ++k) {
+        _Pragma("unroll 8") for (gv_i32 k = 0; k < teams; ++k) {
             *(float2*)(all + k * n + i) = *(const float2*)(from + k * padded + ((start + k * n) & 3) + i);
         }
     }
