@@ -56,9 +56,9 @@ GV_INLINE gv_i32 gv_loaded_index(const GvLoadedIndex& loaded, gv_i32) { return l
 #endif
 
 // Entry `at` of the actions that a hook reads. An agent alone in its world has them in variables, of a type that the compiler
-// knows.
+// knows. In a rollout, a load for each type takes fewer registers than words, and other worlds hide its branches.
 GV_INLINE gv_i32 gv_read_index(const void* actions, gv_i64 at, gv_i32 type) {
-#ifdef GV_SINGLE
+#if defined(GV_SINGLE) || GV_MODULE == 1
     return gv_typed_index(actions, at, type);
 #else
     return gv_loaded_index(gv_load_index(actions, at, type), type);
