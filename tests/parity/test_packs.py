@@ -56,9 +56,8 @@ def backend(tmp_path_factory):
 def test_gcc_steps_a_pack_in_vector_registers(name, tmp_path):
     """A branch or a value in memory in the loop of a pack would keep the compiler from it, and no result would differ.
 
-    Actions of int32 and of int64 have a loop each, on one line of the file, and the compiler reports on each loop. It first
-    tries to take the numbers of a world for elements of one vector. If that fails half way, it splits them and stores each by
-    itself.
+    The compiler first tries to take the numbers of a world for elements of one vector. If that fails half way, it splits them
+    and stores each by itself.
     """
     report, details = tmp_path / "loops.txt", tmp_path / "details.txt"
     flags = (f"-fopt-info-vec-optimized-missed={report}", f"-fdump-tree-vect-details={details}")

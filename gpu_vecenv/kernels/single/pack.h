@@ -53,8 +53,7 @@ GV_FN void gv_store_pack_metrics(const GvArgs& a, gv_i64 world, const GvNumbers&
 static constexpr gv_i32 gv_single_choices[GV_SINGLE_ENTRIES] = {GV_SINGLE_CHOICES};
 
 // Loads world i of a pack into `registers`, and returns arguments in which it is world 0. `actions` are those of the pack, of
-// int32 or int64. The random key stays in memory.
-template <gv_i32 TYPE>
+// int32 or float32. The random key stays in memory.
 GV_FN GvArgs gv_pack_args(const GvArgs& a, gv_i64 first, gv_i32 i, const void* actions, const GvPack& pack, GvRegisterWorld& registers,
                           GvPackOutput& out) {
     GvArgs local = a;
@@ -82,8 +81,8 @@ GV_FN GvArgs gv_pack_args(const GvArgs& a, gv_i64 first, gv_i32 i, const void* a
 #define GV_METRIC(name, reduction) local.out_episode_##name = &out.metrics.name;
     GV_METRICS(GV_METRIC)
 #undef GV_METRIC
-    local.action = (const char*)actions + i * (GV_SINGLE_ENTRIES * TYPE);
-    local.action_type = TYPE;
+    local.action = (const char*)actions + i * (GV_SINGLE_ENTRIES * GV_INT32);
+    local.action_type = GV_INT32;
     local.action_choices = const_cast<gv_i32*>(gv_single_choices);
     (void)pack;
 #define GV_PARAM(name, type)                  \
@@ -108,12 +107,11 @@ GV_FN void gv_store_pack_world(const GvArgs& a, gv_i64 world, const GvRegisterWo
 }
 
 // Steps the worlds of a pack as if none were finished.
-template <gv_i32 TYPE>
 GV_FN void gv_step_pack(const GvArgs& a, const GvTeam& team, const void* actions, GvPack& pack) {
     GV_INDEPENDENT for (gv_i32 i = 0; i < GV_PACK; ++i) {
         GvRegisterWorld registers;
         GvPackOutput out;
-        GvArgs local = gv_pack_args<TYPE>(a, team.world, i, actions, pack, registers, out);
+        GvArgs local = gv_pack_args(a, team.world, i, actions, pack, registers, out);
         local.autoreset = GV_DISABLED;  // no episode starts here
         const GvTeam one_lane = gv_one_lane(team, team.world + i);
         gv_advance_in_registers(local, one_lane);
@@ -122,10 +120,10 @@ GV_FN void gv_step_pack(const GvArgs& a, const GvTeam& team, const void* actions
     }
 }
 
-// Actions of a pack as int32 or int64. Those of other types are copied to `copies`, so that the step is compiled for two types only.
+// Actions of a pack as int32 or float32. Those of other types are copied to `copies`, so that the step is compiled once.
 GV_FN const void* gv_pack_actions(const GvArgs& a, gv_i64 first, gv_i32* copies) {
     const char* actions = (const char*)a.action + first * (GV_SINGLE_ENTRIES * gv_entry_bytes(a.action_type));
-    if (a.action_type == GV_INT32 || a.action_type == GV_INT64) return actions;
+    if (a.action_type == GV_INT32) return actions;
     for (gv_i32 i = 0; i < GV_PACK * GV_SINGLE_ENTRIES; ++i) copies[i] = gv_read_index(actions, i, a.action_type);
     return copies;
 }
@@ -189,8 +187,7 @@ GV_NOINLINE void gv_run_packs(const GvArgs a, GvTeam team, gv_i32 packs, GvFinis
         gv_load_pack_params(a, team.world, pack);
         gv_i32 copies[GV_PACK * GV_SINGLE_ENTRIES];
         const void* actions = gv_pack_actions(a, team.world, copies);
-        if (a.action_type == GV_INT64) gv_step_pack<GV_INT64>(a, team, actions, pack);
-        else gv_step_pack<GV_INT32>(a, team, actions, pack);
+        gv_step_pack(a, team, actions, pack);
         for (gv_i32 i = 0; a.autoreset == GV_NEXT_STEP && i < finished.count; ++i)
             pack.invalid[finished.world[i] - team.world] = 0;  // an invalid action of such a world is not counted
         for (gv_i32 i = 0; i < GV_PACK; ++i) *a.invalid_actions += pack.invalid[i];
