@@ -80,7 +80,7 @@ GV_FN bool gv_step_finished(const GvArgs& a, const GvTeam& team) {
 }
 
 // Starts an episode and observes it.
-GV_FN void gv_start_episode(const GvArgs& a, const GvTeam& team) {
+GV_CALLED void gv_start_episode(const GvArgs& a, const GvTeam& team) {
     gv_reset_state(a, team);
     env_observe(a, team, gv_obs(a));
 }

@@ -46,7 +46,7 @@ GV_FN bool gv_run_in_memory(const GvArgs& a, const GvTeam& given_team, gv_i32 t)
 
 // One step. If teams share a warp and none of its worlds is finished, the warp steps without divergence; in all other cases, which on
 // the host and for more than 16 lanes are all of them, each team looks at the flags of its world.
-GV_FN void gv_step_in_memory(const GvArgs& a, const GvTeam& team) {
+GV_CALLED void gv_step_in_memory(const GvArgs& a, const GvTeam& team) {
     const bool finished = (a.terminated[team.world] | a.truncated[team.world]) != 0;
     gv_i32 t = 0;
     GV_ONCE t = a.t[team.world] + 1;  // other lanes do not use it

@@ -13,6 +13,7 @@
 #endif
 #define GV_INLINE GV_FN  // small functions
 #define GV_FLAT GV_FN
+#define GV_CALLED GV_FN
 #define GV_HOOK GV_INLINE  // declaration of a hook
 #define GV_FRIEND friend __device__ void  // a hook that may use private members
 #define GV_UNROLL _Pragma("unroll")

@@ -5,9 +5,11 @@
 #ifdef GV_SINGLE  // packs are vectorised only if everything is inlined
 #define GV_FN static inline __attribute__((always_inline))
 #define GV_FLAT GV_FN
+#define GV_CALLED GV_FN
 #else             // larger kernels compile six times as fast if the compiler chooses
 #define GV_FN static inline __attribute__((unused))
 #define GV_FLAT GV_FN __attribute__((flatten))  // a hook with all that it calls: GvWorld stays in registers
+#define GV_CALLED static __attribute__((noinline, unused))  // compiled once for all kernels that call it
 #endif
 #ifdef GV_DEBUG  // a debugger stops in every function
 #define GV_METHOD inline

@@ -9,6 +9,7 @@
 #define GV_METHOD inline  // of a struct
 #define GV_INLINE GV_FN  // small functions
 #define GV_FLAT GV_FN
+#define GV_CALLED GV_FN
 #define GV_HOOK GV_INLINE  // declaration of a hook
 #define GV_FRIEND friend void  // a hook that may use private members
 #define GV_UNROLL
