@@ -10,6 +10,7 @@ from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.render.canvas import Canvas
 from gpu_vecenv.render.legend import Entry, draw_legend
 from gpu_vecenv.render.style import DEFAULT_STYLE, Style
+from gpu_vecenv.render.video import even
 from gpu_vecenv.render.worlds import check_frames
 
 TITLE_HEIGHT = 64
@@ -60,8 +61,7 @@ def side_by_side(
     while any(frame is not None for frame in following):
         shown = [old if new is None else new for old, new in zip(shown, following, strict=True)]
         check_frames([first, *shown])
-        picture = np.concatenate([above, np.concatenate([shown[0], gap, shown[1]], axis=1), below])
-        yield np.pad(picture, ((0, len(picture) % 2), (0, 0), (0, 0)), mode="edge")
+        yield even(np.concatenate([above, np.concatenate([shown[0], gap, shown[1]], axis=1), below]))
         following = [next(sequence, None) for sequence in sequences]
 
 

@@ -81,7 +81,7 @@ def _write_mp4(frames: Iterator[np.ndarray], path: Path, fps: int) -> None:
         raise MissingExtraError(message) from error
     except RuntimeError as error:  # imageio-ffmpeg finds no ffmpeg
         raise MissingExtraError(f"writing an mp4 needs ffmpeg: {error}") from error
-    first = _even(next(frames))
+    first = even(next(frames))
     # Without xerror, versions before 5 end with status 0 even if they could not write the end of the file.
     options = ["-loglevel", "error", "-xerror", "-y"]
     options += ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{first.shape[1]}x{first.shape[0]}", "-r", str(fps), "-i", "-"]
@@ -89,7 +89,7 @@ def _write_mp4(frames: Iterator[np.ndarray], path: Path, fps: int) -> None:
     options += ["-c:v", "libx264", "-pix_fmt", "yuv420p", "-crf", "18", "-preset", "veryfast", "-movflags", "+faststart"]
     with atomic_file(path) as unfinished:
         command = [program, *options, f"file:{unfinished}"]
-        _encode(command, itertools.chain([first], map(_even, frames)), path)
+        _encode(command, itertools.chain([first], map(even, frames)), path)
 
 
 def _encode(command: list[str], frames: Iterator[np.ndarray], path: Path) -> None:
@@ -137,9 +137,12 @@ def _write_frame(pipe: io.FileIO, frame: np.ndarray) -> bool:
     return True
 
 
-def _even(frame: np.ndarray) -> np.ndarray:
+def even(frame: np.ndarray) -> np.ndarray:
+    """Return a frame (H, W, 3), contiguous, with an odd last row or column repeated."""
     height, width, _ = frame.shape
-    return np.ascontiguousarray(np.pad(frame, ((0, height % 2), (0, width % 2), (0, 0)), mode="edge"))
+    if height % 2 or width % 2:
+        frame = np.pad(frame, ((0, height % 2), (0, width % 2), (0, 0)), mode="edge")
+    return np.ascontiguousarray(frame)
 
 
 def _write_gif(frames: Iterator[np.ndarray], path: Path, fps: int) -> None:

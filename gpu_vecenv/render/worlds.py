@@ -157,6 +157,8 @@ def tile(
     if scale < 1:
         height, width = int(height * scale), int(width * scale)
         frames = [_shrink(frame, height, width) for frame in frames]
+    if count == 1 and not (height % 2 or width % 2 or legend):
+        return frames[0].copy()  # it covers the picture
     rows, columns = -(-count // columns), min(columns, count)
     size = (rows * (height + GAP) - GAP, columns * (width + GAP) - GAP)
     picture = np.full((size[0] + size[0] % 2, size[1] + size[1] % 2, 3), style.palette.grid, np.uint8)
