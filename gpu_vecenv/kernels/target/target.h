@@ -1,8 +1,8 @@
 // Selects the target: CUDA, host (one lane a team), or lanes (one host thread a lane, for race checks).
 //
 // Each target defines GV_FN, GV_FLAT, GV_CALLED, GV_INLINE, GV_METHOD, GV_HOOK, GV_FRIEND, GV_LOOP, GV_UNROLL, GV_UNROLL_BY_4,
-// GV_ONE_LANE, the barriers and votes of a team, arithmetic that needs an intrinsic, and the entry points of kernels. Other headers
-// use no compiler extensions, except those that only the host includes: lib/host_powers.h, lib/sort.h, single/pack.h,
+// GV_ONE_LANE, the barriers and votes of a team, arithmetic that needs an intrinsic, and the entry points of kernels. Other
+// headers use no compiler extensions, except those that only the host includes: lib/host_powers.h, lib/sort.h, single/pack.h,
 // learner/host_*.h, launch/threads.h.
 //
 //   GV_KERNEL(name, body)        body(a, team) steps the world of a team
