@@ -18,7 +18,7 @@ from tools.docs.bench_words import PATHS  # noqa: E402
 from tools.docs.generated import table, with_block  # noqa: E402
 
 COMMAND = "python tools/docs/bench_table.py"
-RESULTS = [ROOT / "benchmarks" / "results" / f"{name}.json" for name in ("bench_cuda", "bench_cpu", "suites_cuda")]
+RESULTS = [ROOT / "benchmarks" / "results" / f"{name}.json" for name in ("bench_cuda", "bench_cpu", "suites_cuda", "suites_cpu")]
 """Files of results; README.md shows the first that exists."""
 
 TRAINING = [ROOT / "benchmarks" / "results" / f"{name}.json" for name in ("training_cuda", "startup_cuda", "training_cpu")]
