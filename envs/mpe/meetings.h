@@ -1,6 +1,7 @@
 // Meetings of agents of equal size: the force of a contact before a step, and touches after it.
-// A scenario that includes this reads the state once a step, into scratch, because most of a step of a small world would be waits for
-// memory. Its scratch has `before` and `place` of the shape (num_agents, 2): places of agents before and after the motion.
+// A scenario that includes this reads the state once a step, into scratch, because most of a step of a small world would be waits
+// for memory. Its scratch has `before` and `place` of the shape (num_agents, 2), places of agents before and after the motion, and
+// `rows`.
 #pragma once
 #include "../mpe/physics.h"
 
@@ -42,7 +43,7 @@ struct Meetings {
             kept[2] = met.touches;
         }
     }
-    GV_METHOD Meeting kept(int i, int j) const {
+    GV_METHOD Meeting meeting_of(int i, int j) const {
         const int ahead = j > i ? j - i : j - i + agents;
         const bool first = 2 * ahead < agents || (2 * ahead == agents && i < j);
         const float* const kept = first ? record(i, ahead) : record(j, agents - ahead);
@@ -53,7 +54,7 @@ struct Meetings {
         Meeting total = {{0.0f, 0.0f}, 0.0f};
         const auto add = [&](const Meeting& met) { total = {sum(total.force, met.force), total.touches + met.touches}; };
         if (are_kept()) {
-            GV_UNROLL_BY_4 for (int slot = 0; slot < agents - 1; ++slot) add(kept(i, other_of(i, slot)));
+            GV_UNROLL_BY_4 for (int slot = 0; slot < agents - 1; ++slot) add(meeting_of(i, other_of(i, slot)));
         } else {
             GV_LOOP for (int slot = 0; slot < agents - 1; ++slot) add(meeting(w, i, other_of(i, slot)));
         }

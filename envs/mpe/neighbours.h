@@ -23,12 +23,6 @@ GV_FN int ranked(Point from, int candidates, int rank, Place place) {
 // Number of slots for `all` others.
 GV_FN int slots(int neighbours, int all) { return neighbours > 0 ? neighbours : all; }
 
-// Number of the landmark in a slot of an observation of agent `i`, or NOBODY.
-GV_FN int landmark_in(const GvWorld& w, int i, int slot, int landmarks) {
-    if (w.params.num_landmark_neighbors == 0) return slot;
-    return ranked(agent_at(w, i), landmarks, slot, [&](int k) { return landmark_at(w, k); });
-}
-
 // Number of the other agent in a slot of an observation of agent `i`, or NOBODY.
 GV_FN int agent_in(const GvWorld& w, int i, int slot) {
     if (w.params.num_agent_neighbors == 0) return other_of(i, slot);
@@ -36,19 +30,18 @@ GV_FN int agent_in(const GvWorld& w, int i, int slot) {
     return found == NOBODY ? NOBODY : other_of(i, found);
 }
 
-// Landmark or other agent of a slot, seen from agent `i`.
-GV_FN Point landmark_seen(const GvWorld& w, int i, int slot, int landmarks) {
-    const int k = landmark_in(w, i, slot, landmarks);
-    return k == NOBODY ? Point{0.0f, 0.0f} : apart(landmark_at(w, k), agent_at(w, i));
-}
-GV_FN Point agent_seen(const GvWorld& w, int i, int slot) {
-    const int j = agent_in(w, i, slot);
-    return j == NOBODY ? Point{0.0f, 0.0f} : apart(agent_at(w, j), agent_at(w, i));
-}
-
 // Candidate of a slot seen from `here`, zeros beyond the last: by number if `neighbours` is 0, otherwise by rank.
 template <class Place>
 GV_FN Point seen(Point here, int candidates, int slot, int neighbours, Place place) {
     const int c = neighbours == 0 ? slot : ranked(here, candidates, slot, place);
     return c == NOBODY ? Point{0.0f, 0.0f} : apart(place(c), here);
+}
+
+// Landmark or other agent of a slot, seen from agent `i`.
+GV_FN Point landmark_seen(const GvWorld& w, int i, int slot, int landmarks) {
+    return seen(agent_at(w, i), landmarks, slot, w.params.num_landmark_neighbors, [&](int k) { return landmark_at(w, k); });
+}
+GV_FN Point agent_seen(const GvWorld& w, int i, int slot) {
+    const auto other = [&](int c) { return agent_at(w, other_of(i, c)); };
+    return seen(agent_at(w, i), w.agents.count() - 1, slot, w.params.num_agent_neighbors, other);
 }

@@ -68,7 +68,7 @@ GV_FN void env_step(GvWorld& w) {
 
 // ---- observe --------------------------------------------------------------------------------------------------
 
-// Point of a row of agent `i`: velocity, place, landmarks, other agents, and what these said, which are zeros because none can speak.
+// Point of a row of agent `i`: velocity, place, landmarks, other agents, and what these said: zeros, because none can speak.
 GV_FN Point seen_by(const GvWorld& w, int i, int k) {
     const int landmarks = w.sizes.num_landmarks;
     const int first_agent = 2 + slots(w.sizes.num_landmark_neighbors, landmarks);
@@ -87,9 +87,9 @@ GV_FN Point seen_by(const GvWorld& w, int i, int k) {
 // change the scratch that the next one reads, as far as a compiler knows.
 template <int batch, class Agent>
 GV_FN void write_points(const GvWorld& w, const Agent& me, const GvObsRow& row, int first, int points) {
-    Point seen[batch];
-    GV_UNROLL for (int k = 0; k < batch; ++k) if (first + k < points) seen[k] = seen_by(w, me.index, first + k);
-    GV_UNROLL for (int k = 0; k < batch; ++k) if (first + k < points) write(row, first + k, seen[k]);
+    Point known[batch];
+    GV_UNROLL for (int k = 0; k < batch; ++k) if (first + k < points) known[k] = seen_by(w, me.index, first + k);
+    GV_UNROLL for (int k = 0; k < batch; ++k) if (first + k < points) write(row, first + k, known[k]);
 }
 
 // With few agents, whose rows fit in scratch, a lane writes a whole row: lanes at different points of a row would go through the

@@ -168,6 +168,7 @@ struct GvWorldCalls {
     // Several sums at once, each with the bits of sum(): `const auto [food, wood] = w.sum(w.agents, f, g).value`.
     template <class Range, class... Values>
     GV_METHOD GvVec<float, sizeof...(Values)> sum(const Range& range, Values... values) const {
-        return gv_sum_each(team, range.count(), [&](gv_i32 k) { return GvVec<float, sizeof...(Values)>{values(range.at(k, true))...}; });
+        typedef GvVec<float, sizeof...(Values)> Addends;
+        return gv_sum_each(team, range.count(), [&](gv_i32 k, bool counts) { return Addends{values(range.at(k, counts))...}; });
     }
 };

@@ -62,7 +62,7 @@ def work(counts):
             bits, vector = int(re.search(r"\d+$", opcode)[0]), re.search(r"\.v(\d)\.", opcode)
             space = next((part for part in parts if part in ("global", "shared", "local")), "any")
             total[f"{name}.{space}"] += number * bits // 8 * (int(vector[1]) if vector else 1)
-        elif name in ("atom", "bar", "vote", "call") or "f32" in parts and name not in ("ld", "mov", "selp"):
+        elif name in ("atom", "bar", "vote", "shfl", "call") or {"f32", "f64"} & {*parts} and name not in ("ld", "mov", "selp"):
             total[opcode] += number
     return total
 

@@ -190,6 +190,8 @@ WAYS = {
     "w.any(w.agents, [&](auto it) { return it.action.index() == 1; });": {1: 1, 2: 1, 7: 1},
     "w.sum(w.agents, [&](auto it) { return (float)it.action.index(); });": {1: 1, 2: 1, 7: 1},
     "w.sum(w.agents, [&](auto it) { return (float)it.action.index(); }, [](auto) { return 0.0f; });": {1: 1, 2: 1, 7: 1},
+    "const auto no = [](auto) { return 0.0f; };"  # there is room for six sums of five agents
+    "w.sum(w.agents, [&](auto it) { return (float)it.action.index(); }, no, no, no, no, no, no);": {1: 1, 2: 1, 7: 1},
     "for (auto [me, it] : w.pairs(w.agents)) me.action.index();": {1: 5, 2: 5, 7: 5},
     "for (auto [me, it] : w.pairs(w.agents)) it.action.index();": {1: 5, 2: 5, 7: 5},
 }

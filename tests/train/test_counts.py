@@ -13,6 +13,7 @@ from gpu_vecenv.cli.words import count_options, with_counts
 from gpu_vecenv.errors import ParameterError
 from gpu_vecenv.train import AutoSizes, NetworkConfig, TrainConfig
 from gpu_vecenv.train.config.algorithms import ALGORITHMS
+from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.runner.page import PageOptions
 from gpu_vecenv.train.runner.sweep import SweepOptions
 from gpu_vecenv.train.runner.watch import FilmOptions
@@ -109,3 +110,14 @@ def test_a_count_among_options_of_a_file_may_be_text(name, field):
     if value is None:
         value = (2, 4) if name == "AutoSizes" else ((32, 0.5),) if field == "entropy_schedule" else 32
     assert getattr(kind(**{**others, field: as_text(value)}), field) == value
+
+
+@pytest.mark.parametrize("depth", [1, 3000])
+def test_lists_in_lists_are_no_counts(depth):
+    """Messages about deep lists say that they cannot be printed."""
+    nested = 64
+    for _ in range(depth):
+        nested = [nested]
+    for make in (lambda: TrainConfig("WarpCartPole-v1", total_steps=nested), lambda: NetworkConfig(hidden_sizes=[nested])):
+        with pytest.raises(ConfigError, match="expected"):
+            make()

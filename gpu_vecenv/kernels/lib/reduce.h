@@ -28,11 +28,11 @@ GV_INLINE float gv_sum(const GvLanes& team, gv_i32 n, Value value) {
     return gv_add_partial_sums(team, n);
 }
 
-// Several sums at once: those of the vectors values(0) .. values(n - 1), each with the bits of gv_sum. Between two barriers as many are
-// added as the 32 partial sums have room for.
+// Several sums at once: those of the vectors values(0, ...) .. values(n - 1, ...), each with the bits of gv_sum. Between two barriers
+// as many are added as the 32 partial sums have room for; `values` is called again for the others, then with false.
 template <class Values>
 GV_INLINE auto gv_sum_each(const GvLanes& team, gv_i32 n, Values values) {
-    decltype(values(0)) sums = {};
+    decltype(values(0, true)) sums = {};
     constexpr gv_i32 count = sizeof(sums.value) / sizeof(float);
     const gv_i32 parts = n < 1 ? 1 : n < 32 ? n : 32, at_once = 32 / parts;
     for (gv_i32 first = 0; first < count; first += at_once) {
@@ -40,7 +40,7 @@ GV_INLINE auto gv_sum_each(const GvLanes& team, gv_i32 n, Values values) {
         GV_FOR(p, parts) {
             decltype(sums) partial = {};
             for (gv_i32 i = p; i < n; i += 32) {
-                const auto addend = values(i);
+                const auto addend = values(i, first == 0);
                 GV_UNROLL for (gv_i32 s = 0; s < count; ++s) partial.value[s] += addend.value[s];
             }
             GV_UNROLL for (gv_i32 s = 0; s < count; ++s) {

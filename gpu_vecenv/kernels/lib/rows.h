@@ -88,8 +88,8 @@ GV_FN void gv_repeat_in_rows(const GvTeam& team, const float* from, gv_i32 n, fl
 GV_FN float* gv_gather_address(float* scratch, const float* to) { return scratch + ((gv_u64)to / sizeof(float) & 3); }
 
 // Copies n gathered floats to `to`. All but the ends are written in vectors of 16 bytes, by large teams from a 128-byte boundary
-// on, because partly written sectors cost a GPU far more than whole ones. Teams that share a warp copy together if they can. A barrier
-// must precede, and another one the next write to what was gathered.
+// on, because partly written sectors cost a GPU far more than whole ones. Teams that share a warp copy together if they can; they
+// pass the same n and the same place in scratch. A barrier must precede, and another one the next write to what was gathered.
 GV_FN void gv_copy_out(const GvTeam& team, const float* gathered, float* to, gv_i32 n) {
     typedef GvVec<float, 4> Quad;
     if (gv_copy_out_together(team, gathered, to, n)) return;

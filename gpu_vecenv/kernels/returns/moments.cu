@@ -117,7 +117,7 @@ GV_FN void gv_tile_moments(const GvArgs& a, const GvLanes& team, gv_i32 number) 
         const gv_i32 f = i % a.group;
         const double mean = sum[f] / (count[f] < 1.0 ? 1.0 : count[f]);
         double added = 0.0;
-        GV_UNROLL for (gv_i32 k = 0; k < GV_DEPTH; ++k) gv_forget(held.x[k]);  // doubles would take twice the registers
+        GV_UNROLL for (gv_i32 k = 0; k < GV_DEPTH; ++k) gv_recompute(held.x[k]);  // doubles would take twice the registers
         if (team.lanes < GV_ITEMS) gv_load_strand(held, a, team, tile, first + f, i / a.group);
         gv_for_strand(held, [&](float x) { added += (x - mean) * (x - mean); });
         squares[i] = added;

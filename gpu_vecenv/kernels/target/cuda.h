@@ -78,11 +78,11 @@ GV_FN gv_i32 gv_vote(const GvLanes& team, bool vote) {
     return __popc(__ballot_sync(team.divergent ? GV_TEAM_MASK : ~0u, vote) & GV_TEAM_MASK);
 }
 
-// Makes the compiler forget what it computed from a number, which frees the registers of results that later code computes again.
-GV_FN void gv_forget(float& x) { asm volatile("" : "+f"(x)); }
+// Makes the compiler compute again what later code needs of a number, which frees the registers of earlier results.
+GV_FN void gv_recompute(float& x) { asm volatile("" : "+f"(x)); }
 
-// Word whose bit k is read(k). `lanes` consecutive lanes, a power of two up to MOST, pass the same function, and each of them reads a
-// part. All lanes of a warp must call it, with the same number.
+// Word whose bit k is read(k). `lanes` consecutive lanes, a power of two up to MOST, pass the same function, and each of them reads
+// a part. All lanes of a warp must call it, with the same number.
 template <gv_i32 MOST, class Read>
 GV_FN gv_u32 gv_bits_of_group(const GvLanes& team, gv_i32 lanes, Read read) {
     if constexpr (MOST > 1) {
@@ -99,12 +99,12 @@ GV_FN gv_u32 gv_bits_of_group(const GvLanes& team, gv_i32 lanes, Read read) {
     return bits;
 }
 
-// All lanes of a warp must call the next two functions, which need teams of one lane.
+// All lanes of a warp must call the next two functions.
 
 // Keeps the compiler from moving earlier loads behind later code.
 GV_FN void gv_load_fence() { __syncwarp(); }
 
-// True if the condition holds in one of `lanes` consecutive lanes, a power of two up to 16.
+// True if the condition holds in one of `lanes` consecutive lanes, a power of two up to 16. Teams must have one lane.
 GV_FN bool gv_any_in_group(gv_i32 lanes, bool condition) {
     return ((__ballot_sync(~0u, condition) >> (threadIdx.x & 31u & ~(lanes - 1u))) & ((1u << lanes) - 1u)) != 0;
 }

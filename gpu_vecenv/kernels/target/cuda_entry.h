@@ -53,10 +53,9 @@ static __device__ __forceinline__ bool gv_touch_args(const Args& a, gv_i32 numbe
     __shared__ alignas(16) float scratch[GV_TEAMS][GV_PADDED(GV_SCRATCH)]; __shared__ GvProgress progress[GV_TEAMS];
 #endif
 
-// Copies n floats that each team of a warp has gathered, if their places follow one another in memory: all lanes write the floats of one
-// team, then those of the next one. A team alone would write a few sectors at a time. Returns false if the places do not follow one
-// another, or if lanes of the warp are in another branch or have no world. A barrier must precede, and another one the next write to
-// what was gathered.
+// Copies n floats that each team of a warp has gathered, if their places follow one another in memory: all lanes write the floats
+// of one team, then those of the next one. A team alone would write a few sectors at a time. Returns false if the places do not
+// follow one another, or if lanes of the warp are in another branch or have no world. See gv_copy_out().
 static __device__ __forceinline__ bool gv_copy_out_together(const GvLanes& team, const float* gathered, float* to, gv_i32 n) {
 #if defined(GV_TEAMS) && GV_LANES > 1 && GV_LANES < 32
     constexpr gv_i32 teams = 32 / GV_LANES, padded = GV_PADDED(GV_SCRATCH);

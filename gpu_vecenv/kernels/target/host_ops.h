@@ -78,3 +78,15 @@ GV_FN void gv_store_once(float* to, float a, float b, float c, float d) {
     gv_store_once(to + 2, c, d);
 }
 GV_FN void gv_prefetch(const void*) {}
+
+// Functions of cuda.h and cuda_entry.h for lanes of a warp, where no lanes step together.
+GV_FN void gv_load_fence() {}
+GV_FN void gv_recompute(float&) {}
+GV_FN bool gv_any_in_group(gv_i32, bool condition) { return condition; }
+template <gv_i32, class Read>
+GV_FN gv_u32 gv_bits_of_group(const GvLanes&, gv_i32, Read read) {
+    gv_u32 bits = 0;
+    GV_UNROLL for (gv_i32 k = 0; k < 32; ++k) bits |= (gv_u32)read(k) << k;
+    return bits;
+}
+GV_FN bool gv_copy_out_together(const GvLanes&, const float*, float*, gv_i32) { return false; }

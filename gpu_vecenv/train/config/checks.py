@@ -40,13 +40,19 @@ class Check(NamedTuple):
     """Valid values are integers, which may be given as ``whole()`` takes them."""
 
     def read(self, value: Any) -> Any:
-        """Return a value as it is tested and stored: a NumPy scalar as a plain number, and a count as an integer."""
-        value = value.item() if isinstance(value, np.generic) else value
-        return whole(value) if self.is_count else value
+        """Return a value as it is tested and stored: a NumPy scalar as a plain number, and counts as integers."""
+        if self.is_count and isinstance(value, list | tuple):
+            return type(value)(whole(_scalar(entry)) for entry in value)
+        return whole(_scalar(value)) if self.is_count else _scalar(value)
 
     def or_none(self) -> Check:
         """Return a check that takes None, too."""
         return self._replace(test=lambda value: value is None or self.test(value), expected=f"{self.expected}, or None")
+
+
+def _scalar(value: Any) -> Any:
+    """Return a NumPy scalar as a plain number; other values unchanged."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def require(ok: bool, name: str, expected: str, got: object) -> None:
@@ -71,14 +77,7 @@ MOST_DIGITS = 100
 
 
 def whole(value: Any) -> Any:
-    """Return a whole number that is a float or text, such as 1e5, "1e5" and "100_000", as an integer; other values unchanged.
-
-    Lists and tuples have their entries read likewise.
-    """
-    if isinstance(value, list):
-        return [*map(whole, value)]
-    if isinstance(value, tuple):
-        return tuple(map(whole, value))
+    """Return a whole number that is a float or text, such as 1e5, "1e5" and "100_000", as an integer; other values unchanged."""
     if isinstance(value, str):
         return _whole_of(value)
     return int(value) if isinstance(value, float) and value.is_integer() else value
