@@ -181,7 +181,7 @@ OPTIONS = {
     "ppo entropy_schedule": (True, "x", [], {}, [5], [[5]], [[5, "x"]], [[0.5, 1]], [[0, 1]], [[5, 1], [5, 2]], [[5, None]]),
     **dict.fromkeys(("ppo clip_value", "ppo normalize_rewards"), (None, 1, "x", [])),
     "ppo learning_rate_schedule": (None, "x", [], 1),
-    "network hidden_sizes": (None, 3, "x", [0], [True], [2**31], [65536, 65536], [4.0]),
+    "network hidden_sizes": (None, 3, "x", [0], [True], [2**31], [65536, 65536], [4.5]),
     "policies": (5, [], {"catcher": 5}, {"catcher": {"network": {"hidden_sizes": [65536, 65536]}}}),
     "network activation": (None, "x", [], 1),
     "seed": (True, -1, 2**64, 0.5, None, "x", []),

@@ -99,7 +99,7 @@ def test_runs_saved_without_the_option_have_one_thread():
     assert TrainConfig.from_json(json.dumps(options)).threads == 1
 
 
-@pytest.mark.parametrize("threads", [0, -1, True, 2.0, "2", 1025, 2**40])
+@pytest.mark.parametrize("threads", [0, -1, True, 2.5, "two", 1025, 2**40])
 def test_invalid_numbers_of_torch_threads_raise_an_error(threads):
     with pytest.raises(ConfigError, match="threads: expected an integer from 1 to 1024, got"):
         small(threads=threads)

@@ -86,7 +86,7 @@ GV_FN bool gv_any_in_group(gv_i32, bool condition) { return condition; }
 template <gv_i32, class Read>
 GV_FN gv_u32 gv_bits_of_group(const GvLanes&, gv_i32, Read read) {
     gv_u32 bits = 0;
-    GV_UNROLL for (gv_i32 k = 0; k < 32; ++k) bits |= (gv_u32)read(k) << k;
+    for (gv_i32 k = 0; k < 32; ++k) bits |= (gv_u32)read(k) << k;
     return bits;
 }
 GV_FN bool gv_copy_out_together(const GvLanes&, const float*, float*, gv_i32) { return false; }
