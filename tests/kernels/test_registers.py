@@ -24,24 +24,34 @@ def test_every_shipped_env_is_recorded():
     assert set(RECORDED) == {"nvrtc", *IDS}
 
 
+def differences(used, recorded):
+    """Return the differences of registers from the record; local memory and spills must be equal."""
+    assert [(name, row["local"], row["spills"]) for name, row in used.items()] == [
+        (name, row["local"], row["spills"]) for name, row in recorded.items() if name != "limit"
+    ]
+    return {row["registers"] - recorded[name]["registers"] for name, row in used.items()}
+
+
 CHECKED = [pytest.param(name, marks=pytest.mark.slow if marked(name) != name else pytest.mark.in_ci) for name in IDS]
 
 
 @pytest.mark.parametrize("name", CHECKED)
 def test_shipped_envs_use_the_registers_recorded_and_steps_do_not_spill(name):
-    """Another version of NVRTC may use others. A rollout may spill a little, or with the largest limit."""
+    """Another version of NVRTC may use others, and one version one more or less: its results vary with the addresses at which it
+    runs. A rollout may spill a little, or with the largest limit."""
     for module, recorded in enumerate(RECORDED[name]):
         used = kernel_reports(spec_of(name), ARCH, module, recorded["limit"])
         first = used[MODULES[module][0]]
         assert first.spills == 0 or (module == 1 and (first.local <= FEW or first.registers >= LARGER[-1]))
         if RECORDED["nvrtc"] == version():
-            assert {"limit": recorded["limit"], **rows(used)} == recorded
+            assert differences(rows(used), recorded) <= {-1, 0, 1}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EVERY_ID)
 def test_the_limits_recorded_are_those_that_a_gpu_gets(name):
-    assert table(spec_of(name)) == RECORDED[name] or RECORDED["nvrtc"] != version()
+    limits, recorded = ([row["limit"] for row in modules] for modules in (table(spec_of(name)), RECORDED[name]))
+    assert limits == recorded or RECORDED["nvrtc"] != version()
 
 
 @pytest.mark.parametrize(("threads", "usual"), [(32, 56), (96, 56), (128, 56), (160, 96), (256, 80), (768, 80), (1024, 64)])
