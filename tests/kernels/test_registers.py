@@ -26,9 +26,9 @@ def test_every_shipped_env_is_recorded():
 
 def differences(used, recorded):
     """Return the differences of registers from the record; local memory and spills must be equal."""
-    assert [(name, row["local"], row["spills"]) for name, row in used.items()] == [
-        (name, row["local"], row["spills"]) for name, row in recorded.items() if name != "limit"
-    ]
+    recorded = {name: row for name, row in recorded.items() if name != "limit"}
+    fixed, expected = ([(name, row["local"], row["spills"]) for name, row in kernels.items()] for kernels in (used, recorded))
+    assert fixed == expected
     return {row["registers"] - recorded[name]["registers"] for name, row in used.items()}
 
 
@@ -50,8 +50,10 @@ def test_shipped_envs_use_the_registers_recorded_and_steps_do_not_spill(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EVERY_ID)
 def test_the_limits_recorded_are_those_that_a_gpu_gets(name):
-    limits, recorded = ([row["limit"] for row in modules] for modules in (table(spec_of(name)), RECORDED[name]))
-    assert limits == recorded or RECORDED["nvrtc"] != version()
+    for used, recorded in zip(table(spec_of(name)), RECORDED[name], strict=True):
+        if RECORDED["nvrtc"] == version():
+            assert used.pop("limit") == recorded["limit"]
+            assert differences(used, recorded) <= {-1, 0, 1}
 
 
 @pytest.mark.parametrize(("threads", "usual"), [(32, 56), (96, 56), (128, 56), (160, 96), (256, 80), (768, 80), (1024, 64)])

@@ -3,7 +3,7 @@
 import dataclasses
 import importlib
 import inspect
-from typing import get_args, get_type_hints
+from typing import NamedTuple, get_args, get_type_hints
 
 import pytest
 
@@ -69,7 +69,7 @@ def test_a_count_may_have_an_exponent(command, option):
 
 
 def test_words_behind_a_count_are_left_alone():
-    """Those of an option that takes several numbers end at the next option."""
+    """The numbers of an option that takes several end at the next option."""
     words = "--steps 1e2 1e3 --steps=1e2 1e3 --sizes 1e2 1e3 --env 1e2"
     read = "--steps 100 1e3 --steps=100 1e3 --sizes 100 1000 --env 1e2"
     assert with_counts(words.split(), {"--steps": False, "--sizes": True}) == read.split()
@@ -121,3 +121,11 @@ def test_lists_in_lists_are_no_counts(depth):
     for make in (lambda: TrainConfig("WarpCartPole-v1", total_steps=nested), lambda: NetworkConfig(hidden_sizes=[nested])):
         with pytest.raises(ConfigError, match="expected"):
             make()
+
+
+def test_a_named_tuple_of_counts_is_read_as_a_tuple():
+    class Widths(NamedTuple):
+        first: int
+        second: int
+
+    assert NetworkConfig(hidden_sizes=Widths(64, 32)) == NetworkConfig(hidden_sizes=(64, 32))

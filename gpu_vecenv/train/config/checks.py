@@ -42,7 +42,8 @@ class Check(NamedTuple):
     def read(self, value: Any) -> Any:
         """Return a value as it is tested and stored: a NumPy scalar as a plain number, and counts as integers."""
         if self.is_count and isinstance(value, list | tuple):
-            return type(value)(whole(_scalar(entry)) for entry in value)
+            entries = [whole(_scalar(entry)) for entry in value]
+            return tuple(entries) if isinstance(value, tuple) else entries
         return whole(_scalar(value)) if self.is_count else _scalar(value)
 
     def or_none(self) -> Check:

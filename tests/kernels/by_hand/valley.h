@@ -1,4 +1,4 @@
-// What both mountain cars share, by hand.
+// Hooks by hand that both mountain cars share.
 #pragma once
 #include "hooks.h"
 
