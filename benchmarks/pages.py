@@ -9,6 +9,7 @@ programs change less.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import platform
@@ -50,7 +51,10 @@ def measured(url: str, width: int) -> dict[str, object]:
 
 
 def main() -> None:
-    """Measure all cases, and print or write them."""
+    """Measure all cases, and print them."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, metavar="FILE", help="file to write, too")
+    options = parser.parse_args()
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         for case, (name, mark) in CASES.items():
@@ -59,8 +63,8 @@ def main() -> None:
             rows += [{"case": case, "width": width, **measured(url, width)} for width in WIDTHS]
     machine = {"machine": platform.machine(), "cores": os.cpu_count(), "load": round(os.getloadavg()[0], 1)}
     text = json.dumps({**machine, "rows": rows}, indent=1)
-    if sys.argv[1:2] == ["--out"]:
-        Path(sys.argv[2]).write_text(text + "\n")
+    if options.out is not None:
+        options.out.write_text(text + "\n")
     print(text)
 
 
