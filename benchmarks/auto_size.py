@@ -8,7 +8,8 @@ search takes at most 30 s.
 ``--learning 20`` also trains the preset of each env for its steps, and the sizes found for theirs, with 20 seeds each. It
 evaluates them on fresh worlds: CartPole by its return, Tag by the return of each role against random opponents. Stated
 beforehand: sizes found learn as the preset does, within a fifth of what the preset learns beyond random play, by a one-sided test
-at 95 %. A short run keeps the sizes of the preset, so its returns are the same ones.
+at 95 %. A short run keeps the sizes of the preset, so its returns are the same ones. ``--learn-on cuda:0 cuda:1`` spreads these
+runs over devices of one kind, each in a process of its device.
 
 On the CPU, times are processor times, so that other programs do not count; the 30 s are those of the wall clock.
 The file ``benchmarks/results/auto_size.json`` keeps what other devices recorded.
@@ -17,12 +18,16 @@ The file ``benchmarks/results/auto_size.json`` keeps what other devices recorded
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import json
+import multiprocessing
+import queue
 import statistics
 import sys
 import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -127,20 +132,39 @@ def random_scores(config: TrainConfig, episodes: int) -> dict[str, float]:
     return dict(means.mean_return)
 
 
-def learning(env_id: str, case: dict[str, Any], device: str, seeds: int, episodes: int) -> dict[str, Any]:
+def all_scores(configs: list[TrainConfig], episodes: int, devices: list[str]) -> list[dict[str, float]]:
+    """Return the scores of several runs, each on the first of the devices that is free."""
+    free: queue.SimpleQueue[tuple[str, ProcessPoolExecutor]] = queue.SimpleQueue()
+
+    def run(config: TrainConfig) -> dict[str, float]:
+        """Train on a free device."""
+        device, process = free.get()
+        try:
+            result = process.submit(scores, dataclasses.replace(config, device=device), episodes).result()
+        finally:
+            free.put((device, process))
+        print(f"  {config.env_id} seed {config.seed}, worlds {config.num_envs or 'of the preset'}: {result}", flush=True)
+        return result
+
+    with contextlib.ExitStack() as stack:
+        for device in devices:
+            free.put((device, stack.enter_context(ProcessPoolExecutor(1, multiprocessing.get_context("spawn")))))
+        return list(stack.enter_context(ThreadPoolExecutor(len(devices))).map(run, configs))
+
+
+def learning(env_id: str, case: dict[str, Any], device: str, seeds: int, episodes: int, devices: list[str]) -> dict[str, Any]:
     """Train the preset for its steps and the sizes found for theirs with several seeds, and compare what they learn."""
     preset, sizes = TrainConfig(env_id, device=device), Sizes(**case["found"])
     options = PRESETS[env_id].on(device).ppo
     options = dataclasses.replace(options, num_steps=sizes.num_steps, num_minibatches=sizes.num_minibatches)
     sized = dataclasses.replace(preset, num_envs=sizes.num_envs, ppo=options, total_steps=case["total_steps"])
-    runs: dict[str, list[dict[str, float]]] = {"preset": [], "found": []}
-    for seed in range(seeds):
-        for name, config in (("preset", preset), ("found", sized)):
-            runs[name].append(scores(dataclasses.replace(config, seed=seed), episodes))
-            print(f"  {env_id} seed {seed} {name}: {runs[name][-1]}", flush=True)
+    configs = [dataclasses.replace(config, seed=seed) for config in (preset, sized) for seed in range(seeds)]
+    of_runs = all_scores(configs, episodes, devices)
+    runs = {"preset": of_runs[:seeds], "found": of_runs[seeds:]}
     compared = compare(runs, random_scores(preset, episodes))
     print(env_id, compared, flush=True)
-    return {"sizes": sizes._asdict(), "seeds": seeds, "episodes": episodes, "roles": compared, "runs": runs}
+    facts = {"machine": machine(devices[0]), "sizes": sizes._asdict(), "seeds": seeds, "episodes": episodes}
+    return {**facts, "roles": compared, "runs": runs}
 
 
 def compare(runs: dict[str, list[dict[str, float]]], random: dict[str, float]) -> dict[str, Any]:
@@ -171,6 +195,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--longest", type=float, default=20.0, help="seconds of a trial of the sweep, at most")
     parser.add_argument("--learning", type=int, default=0, help="seeds of runs that learn; 0 trains none")
+    parser.add_argument("--learn-on", nargs="+", help="devices of these runs; the one above if none is given")
     parser.add_argument("--only-learning", action="store_true", help="take the sizes of the committed results")
     parser.add_argument("--episodes", type=int, default=200)
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results" / "auto_size.json")
@@ -187,7 +212,9 @@ def main() -> None:
         cases = row["cases"][env_id]
         for case in cases if options.learning else ():
             name = env_id if case is cases[0] else f"{env_id}, {case['total_steps']:,} steps"
-            row["learning"][name] = learning(env_id, case, options.device, options.learning, options.episodes)
+            row["learning"][name] = learning(
+                env_id, case, options.device, options.learning, options.episodes, options.learn_on or [options.device]
+            )
         options.out.write_text(json.dumps(recorded, indent=1) + "\n")
 
 
