@@ -70,8 +70,8 @@ def test_a_multiprocessor_has_registers_for_the_blocks_of_a_limit(threads, usual
     (128, {None: (48, 0)}, None, 1),
     (128, {None: (56, 0)}, None, 1),
     (128, {None: (48, 160)}, None, 1),  # an array in local memory; the kernel has registers left
-    (128, {None: (56, 32)}, None, 1),  # a few bytes
-    (128, {None: (56, 40), 64: (64, 0)}, 64, 2),
+    (128, {None: (56, 16)}, None, 1),  # a few bytes
+    (128, {None: (56, 24), 64: (64, 0)}, 64, 2),
     (128, {None: (56, 96), 64: (64, 24), 72: (72, 0)}, 72, 3),
     (128, {None: (56, 96), 64: (64, 64), 72: (72, 8), 80: (79, 0)}, 80, 4),
     (128, {None: (56, 208), 64: (64, 168), 72: (72, 136), 80: (80, 104)}, 80, 4),  # it spills less
