@@ -217,23 +217,34 @@ def has_functions() -> Callable[[nn.Module], bool]:
     return (lambda layer: any(attached(layer))) if _has(nn.Module(), *names) else lambda layer: True
 
 
-def call_layers() -> Callable[[nn.Sequential, Any], Tensor]:
+def call_layers(norm: Callable[[nn.LayerNorm, Tensor, bool], Tensor | None]) -> Callable[[nn.Sequential, Any], Tensor]:
     """Return a function that returns ``layers(x)``.
 
     The operations of plain layers are called without the layers, whose Python code takes longer than their operations. A layer to
     which a function is attached, as by ``register_forward_hook()``, is called itself.
+
+    Args:
+        norm: returns a layer norm of an input, and with the flag the ReLU of it, which is the layer behind; None leaves both to
+            torch.
     """
     from torch import nn
 
     attached = has_functions()
 
     def call(layers: nn.Sequential, x: Any) -> Tensor:
-        for layer in layers:
+        each, done = list(layers), -1
+        for number, layer in enumerate(each):
+            if number == done:  # by the norm before it
+                continue
             if attached(layer):
                 x = layer(x)
             elif type(layer) is nn.Linear:  # a parametrised layer has another class
                 weights = layer._parameters
                 x = nn.functional.linear(x, weights["weight"], weights["bias"])  # type: ignore[arg-type]  # nn.Linear() makes both
+            elif type(layer) is nn.LayerNorm:
+                relu = number + 1 < len(each) and type(each[number + 1]) is nn.ReLU and not attached(each[number + 1])
+                y = norm(layer, x, relu)
+                x, done = (layer.forward(x), -1) if y is None else (y, number + relu)
             else:
                 x = layer.forward(x)
         result: Tensor = x

@@ -11,7 +11,7 @@ from gpu_vecenv.backend import programs
 from gpu_vecenv.backend.compiler import LEVELS, compile_object
 from gpu_vecenv.backend.programs import Call
 from gpu_vecenv.backend.source import KERNEL_FOLDER, Program, arguments, kernel_source
-from gpu_vecenv.backend.trainer_programs import PROGRAMS
+from gpu_vecenv.backend.trainer_programs import CUDA_PROGRAMS, PROGRAMS
 from gpu_vecenv.errors import ArrayTypeError, DeviceError, ShapeError, SpecError
 from gpu_vecenv.spec.arguments import Array, Nested, Number, Struct, arrays, numbers
 
@@ -103,7 +103,7 @@ def test_members_of_one_form_are_declared_together():
     assert arrays("bool", "rows", "a", "b", written=True)[1] == Array("b", "bool", "rows", written=True)
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.kernel.stem)
+@pytest.mark.parametrize("program", (*PROGRAMS, *CUDA_PROGRAMS), ids=lambda program: program.kernel.stem)
 def test_no_kernel_of_the_trainer_has_parts_of_an_env(program):
     text = "".join(re.split(r"(?m)^#line", kernel_source(program)))
     own = program.kernel.read_text()

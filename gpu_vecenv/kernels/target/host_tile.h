@@ -70,6 +70,7 @@ GV_FN gv_i32 gv_row_column(const GvGroup&, gv_i32 i) { return i; }
 GV_FN bool gv_leads_row(const GvGroup&) { return true; }
 GV_FN float gv_row_sum(const GvGroup&, float x) { return x; }
 GV_FN float gv_row_max(const GvGroup&, float x) { return x; }
+GV_FN float gv_group_sum(const GvGroup&, float x) { return x; }
 template <gv_i32 ROWS, gv_i32 N, class F>
 GV_FN void gv_each_row(GvSums<ROWS, N>& sums, const GvGroup&, F f) {
     for (gv_i32 row = 0; row < ROWS; ++row) f(row, sums.v[row]);

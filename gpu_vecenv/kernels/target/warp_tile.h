@@ -94,6 +94,11 @@ GV_FN float gv_row_max(const GvGroup& group, float x) {
     }
     return x;
 }
+// Sum over the lanes of the group; all of them get it.
+GV_FN float gv_group_sum(const GvGroup& group, float x) {
+    GV_UNROLL for (gv_i32 distance = 16; distance > 0; distance /= 2) x += gv_of_neighbour(group, x, distance);
+    return x;
+}
 template <gv_i32 ROWS, gv_i32 N, class F>
 GV_FN void gv_each_row(GvSums<ROWS, N>& sums, const GvGroup& group, F f) {
     GV_UNROLL for (gv_i32 m = 0; m < ROWS / 16; ++m)

@@ -23,11 +23,12 @@ from gpu_vecenv.train.policies.build import weight_seed
 from gpu_vecenv.train.policies.contract import Draw, Evaluated, Inputs, Observation, Policy
 from gpu_vecenv.train.policies.distributions import Categorical
 from gpu_vecenv.train.policies.draw import draw_choices, draw_normal
+from gpu_vecenv.train.policies.layer_norm import norm_by_kernels
 from gpu_vecenv.train.policies.networks import NetworkSpec, WorldSpec, uniform_layers
 from gpu_vecenv.train.policies.observations import ObservationNorm, is_vector
 from gpu_vecenv.train.policies.squash import squash
 
-CALL_LAYERS = call_layers()
+CALL_LAYERS = call_layers(norm_by_kernels)
 LOG_STD = (-20.0, 2.0)
 """Bounds of the logarithm of the deviation, as in the code of Haarnoja et al. 2018."""
 READ = ("hidden_sizes", "activation", "agent_ids", "layer_norm")

@@ -16,8 +16,9 @@ from gpu_vecenv.spec.roles import Group
 from gpu_vecenv.train.config import NetworkConfig
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.policies.contract import OBSERVATIONS, SHARED, Observation
+from gpu_vecenv.train.policies.layer_norm import norm_by_kernels
 
-CALL_LAYERS = call_layers()
+CALL_LAYERS = call_layers(norm_by_kernels)
 _ACTIVATIONS = {"tanh": nn.Tanh, "relu": nn.ReLU, "elu": nn.ELU, "silu": nn.SiLU}
 
 
