@@ -54,11 +54,11 @@ static __device__ __forceinline__ bool gv_touch_args(const Args& a, gv_i32 numbe
 #endif
 
 // Copies n floats that each team of a warp has gathered, if their places follow one another in memory: all lanes write the floats
-// of one team, then those of the next one. A team alone would write a few sectors at a time. Returns false if the places do not
-// follow one another, or if lanes of the warp are in another branch or have no world; and in rollouts, where it would take too many
-// registers. See gv_copy_out().
+// of one team, then those of the next one. A team of few lanes alone would write a few sectors at a time; one of 8 lanes writes
+// whole lines. Returns false if the places do not follow one another, or if lanes of the warp are in another branch or have no
+// world; and in rollouts, where it would take too many registers. See gv_copy_out().
 static __device__ __forceinline__ bool gv_copy_out_together(const GvLanes& team, const float* gathered, float* to, gv_i32 n) {
-#if defined(GV_TEAMS) && GV_LANES > 1 && GV_LANES < 32 && GV_MODULE != 1
+#if defined(GV_TEAMS) && GV_LANES > 1 && GV_LANES < 8 && GV_MODULE != 1
     constexpr gv_i32 teams = 32 / GV_LANES, padded = GV_PADDED(GV_SCRATCH);
     if (GV_TEAMS % teams != 0 || n % 2 != 0 || n < 32 || team.divergent) return false;
     const gv_i32 lane = threadIdx.x & 31, mine = lane / GV_LANES;
