@@ -63,28 +63,31 @@ SQUASH = Program(
     small=2048,
 )
 
-MOST_NORM_WIDTH = 512
-"""Numbers of a row of a layer norm, at most; sums for weight and bias of four groups are in the memory of a team."""
-
-LAYER_NORM = Program(
-    "layer norms",
-    KERNEL_FOLDER / "policy" / "layer_norm.cu",
-    arguments(
-        Array("x", "float32", "rows, width"),
-        *arrays("float32", "width", "weight", "bias"),
-        Array("y", "float32", "rows, width", written=True),
-        Array("moments", "float32", "rows, 2", "mean of a row, and factor that makes its deviation 1", written=True),
-        Array("of_y", "float32", "rows, width", "derivatives by y"),
-        Array("of_x", "float32", "rows, width", "derivatives by x", written=True),
-        Array("of_tiles", "float32", "*tiles, 2, width", "derivatives by weight and bias, sums of each tile", written=True),
-        Number("eps", "float32"),
-        Number("relu", "int32", "1: a ReLU is behind the norm"),
-        *numbers("int32", "rows", "width"),
-        Number("tile_rows", "int32", "rows of a tile"),
-    ),
-    scratch=4 * 2 * MOST_NORM_WIDTH,
-    prebuilt=False,  # torch's own norms are fast on the CPU
+_LAYER_NORM_ARGS = arguments(
+    *arrays("float32", "rows, width", "x", "of_y", doc="rows, and derivatives by y"),
+    *arrays("float32", "width", "weight", "bias"),
+    *arrays("float32", "rows, width", "y", "of_x", doc="results, and derivatives by x", written=True),
+    Array("moments", "float32", "rows, 2", "mean of a row, and factor that makes its deviation 1", written=True),
+    Array("of_tiles", "float32", "*tiles, 2, width", "derivatives by weight and bias, sums of each tile", written=True),
+    Number("eps", "float32"),
+    Number("relu", "int32", "1: a ReLU is behind the norm"),
+    *numbers("int32", "rows", "width"),
+    Number("tile_rows", "int32", "rows of a tile"),
 )
+
+LAYER_NORMS = {
+    width: Program(
+        f"layer norms of {width} numbers",
+        KERNEL_FOLDER / "policy" / "layer_norm.cu",
+        _LAYER_NORM_ARGS,
+        (("WIDTH", width),),
+        scratch=4 * 2 * width,  # sums for weight and bias of the four groups of a block
+        resident=resident,
+        prebuilt=False,  # torch's own norms are fast on the CPU
+    )
+    for width, resident in ((64, 9), (128, 9), (256, 6), (512, 3))
+}
+"""By the width of rows. A lane keeps its numbers of rows, weight, bias and their derivatives in registers."""
 
 SCAN = Program(
     "returns",
@@ -703,7 +706,7 @@ HOST_OFF_POLICY = Program(
 PROGRAMS = (DRAW, SQUASH, SCAN, MASKS, CHOICES, EFFECTS, MOMENTS, MINIBATCH_MOMENTS, EPISODES, METRICS, SHUFFLE, NOISE,
             REPLAY_ADD, REPLAY_SAMPLE, UPDATE_ENDS, FINITE, METRICS_TO_HOST, ADAM_STEP, CRITICS, Q_LOSS)  # fmt: skip
 
-CUDA_PROGRAMS = (LAYER_NORM,)
+CUDA_PROGRAMS = tuple(LAYER_NORMS.values())
 """Programs of CUDA, which run on the CPU in tests alone."""
 
 HOST_PROGRAMS = (HOST_UPDATE, HOST_OFF_POLICY)

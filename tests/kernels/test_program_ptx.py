@@ -18,7 +18,7 @@ from gpu_vecenv.backend.trainer_programs import (
     EFFECTS,
     EPISODES,
     FINITE,
-    LAYER_NORM,
+    LAYER_NORMS,
     MASKS,
     METRICS,
     METRICS_TO_HOST,
@@ -58,10 +58,10 @@ KERNELS = {
     ADAM_STEP: ["gv_decide_step", "gv_square_gradient", "gv_take_step"],
     CRITICS: ["gv_actor_loss", "gv_critic_loss"],
     Q_LOSS: ["gv_q_loss", "gv_q_sums"],
-    LAYER_NORM: ["gv_norm", "gv_norm_back"],
+    **dict.fromkeys(LAYER_NORMS.values(), ["gv_norm", "gv_norm_back"]),
 }
 DOUBLE = (MOMENTS, MINIBATCH_MOMENTS, EPISODES, METRICS, REPLAY_ADD, REPLAY_SAMPLE, UPDATE_ENDS, ADAM_STEP)
-IN_SCRATCH = (CHOICES, DRAW, SCAN, MOMENTS, MINIBATCH_MOMENTS, EPISODES, METRICS, ADAM_STEP, CRITICS, Q_LOSS, LAYER_NORM)
+IN_SCRATCH = (CHOICES, DRAW, SCAN, MOMENTS, MINIBATCH_MOMENTS, EPISODES, METRICS, ADAM_STEP, CRITICS, Q_LOSS, *CUDA_PROGRAMS)
 
 
 def test_a_compiler_without_a_word_leaves_bytes_of_one_character_alone():
@@ -81,7 +81,7 @@ FOR_ARCHITECTURES = [
 
 
 @pytest.mark.parametrize("arch", FOR_ARCHITECTURES)
-@pytest.mark.parametrize("program", KERNELS, ids=lambda program: program.kernel.stem)
+@pytest.mark.parametrize("program", KERNELS, ids=lambda program: program.name)
 def test_programs_compile_for_every_architecture_without_inexact_instructions(program, arch):
     ptx = compile_text(kernel_source(program), arch, *program_options(program))
     assert f".target sm_{arch}" in ptx
@@ -97,7 +97,7 @@ def test_programs_compile_for_every_architecture_without_inexact_instructions(pr
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("program", KERNELS, ids=lambda program: program.kernel.stem)
+@pytest.mark.parametrize("program", KERNELS, ids=lambda program: program.name)
 def test_the_text_and_options_that_cupy_gets_compile_to_the_same_instructions(program):
     compiler = SimpleNamespace(_NVRTCProgram=SimpleNamespace(compile=None))
     cupy = SimpleNamespace(RawModule=lambda code, options: (code, options), cuda=SimpleNamespace(compiler=compiler))

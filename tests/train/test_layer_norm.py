@@ -5,10 +5,9 @@ import torch
 from torch import nn
 
 from gpu_vecenv.backend.private import call_layers
-from gpu_vecenv.backend.trainer_programs import MOST_NORM_WIDTH
-from gpu_vecenv.train.policies.layer_norm import MOST_TILES, NormKernels, norm_by_kernels
+from gpu_vecenv.train.policies.layer_norm import MOST_SUMS, NormKernels, norm_by_kernels
 
-SIZES = [(1, 1), (7, 3), (130, 64), (33, 200), (4 * MOST_TILES + 9, 32), (50, MOST_NORM_WIDTH)]
+SIZES = [(1, 64), (7, 128), (4 * MOST_SUMS + 9, 64), (33, 256), (50, 512)]
 
 
 def norm_of(width):
@@ -28,10 +27,12 @@ def rows_of(rows, width, offset=3.0):
 
 
 def by_kernels(norm, x, relu):
+    """The layer norm of any device, by kernels."""
     return NormKernels.apply(x, norm.weight, norm.bias, norm.eps, relu)
 
 
 def by_torch(norm, x, relu):
+    """The same by torch."""
     y = norm(x)
     return y.relu() if relu else y
 
@@ -56,42 +57,40 @@ def test_kernels_equal_torch(rows, width, relu, device):
 
 
 def test_numbers_that_are_not_finite_stay():
-    norm, (x, _) = norm_of(8), rows_of(3, 8)
+    norm, (x, _) = norm_of(64), rows_of(3, 64)
     x[1, 2] = torch.nan
     y = by_kernels(norm, x, True)
     assert y[1].isnan().all() and y[[0, 2]].isfinite().all()
 
 
 def test_torch_computes_what_kernels_do_not():
-    x = torch.randn(4, 8)
-    assert norm_by_kernels(nn.LayerNorm(8), x, True) is None  # on the CPU
+    x = torch.randn(4, 64)
+    assert norm_by_kernels(nn.LayerNorm(64), x, True) is None  # on the CPU
 
 
 @pytest.mark.gpu
 def test_kernels_are_chosen_by_type_and_width():
-    x = torch.randn(2, 3, 8, device="cuda")
-    norm = nn.LayerNorm(8, device="cuda")
-    y = norm_by_kernels(norm, x, False)
-    torch.testing.assert_close(y, norm(x))
-    wide = torch.randn(2, MOST_NORM_WIDTH + 1, device="cuda")
-    assert norm_by_kernels(nn.LayerNorm(MOST_NORM_WIDTH + 1, device="cuda"), wide, False) is None
+    x, norm = torch.randn(2, 3, 64, device="cuda"), nn.LayerNorm(64, device="cuda")
+    torch.testing.assert_close(norm_by_kernels(norm, x, False), norm(x))
+    assert norm_by_kernels(nn.LayerNorm(65, device="cuda"), torch.randn(2, 65, device="cuda"), False) is None
     assert norm_by_kernels(norm, x.half(), False) is None
-    assert norm_by_kernels(nn.LayerNorm(8, bias=False, device="cuda"), x, False) is None
-    assert norm_by_kernels(nn.LayerNorm((3, 8), device="cuda"), x, False) is None
+    assert norm_by_kernels(norm, torch.randn(129, device="cuda")[1:].view(2, 64), False) is None
+    assert norm_by_kernels(nn.LayerNorm(64, bias=False, device="cuda"), x, False) is None
+    assert norm_by_kernels(nn.LayerNorm((3, 64), device="cuda"), x, False) is None
 
 
 LAYERS = {
-    "norm and ReLU": lambda: nn.Sequential(nn.Linear(5, 8), norm_of(8), nn.ReLU(), nn.Linear(8, 2)),
-    "norm and another function": lambda: nn.Sequential(nn.Linear(5, 8), norm_of(8), nn.SiLU(), nn.Linear(8, 2)),
-    "norm at the end": lambda: nn.Sequential(nn.Linear(5, 8), norm_of(8)),
-    "norm and ReLU at the end": lambda: nn.Sequential(norm_of(5), nn.ReLU()),
-    "two norms": lambda: nn.Sequential(norm_of(5), norm_of(5), nn.ReLU(), nn.ReLU()),
+    "norm and ReLU": lambda: nn.Sequential(nn.Linear(64, 128), norm_of(128), nn.ReLU(), nn.Linear(128, 2)),
+    "norm and another function": lambda: nn.Sequential(nn.Linear(64, 128), norm_of(128), nn.SiLU(), nn.Linear(128, 2)),
+    "norm at the end": lambda: nn.Sequential(nn.Linear(64, 128), norm_of(128)),
+    "norm and ReLU at the end": lambda: nn.Sequential(norm_of(64), nn.ReLU()),
+    "two norms": lambda: nn.Sequential(norm_of(64), norm_of(64), nn.ReLU(), nn.ReLU()),
 }
 
 
 @pytest.mark.parametrize("layers", LAYERS.values(), ids=LAYERS)
 def test_layers_give_what_torch_gives(layers):
-    layers, x, flags = layers(), torch.randn(6, 5), []
+    layers, x, flags = layers(), torch.randn(6, 64), []
 
     def norm(layer, x, relu):
         flags.append(relu)
@@ -105,7 +104,7 @@ def test_layers_give_what_torch_gives(layers):
 
 @pytest.mark.parametrize("watched", [1, 2])
 def test_attached_functions_see_the_norm_and_the_relu_alone(watched):
-    layers, x, seen = LAYERS["norm and ReLU"](), torch.randn(6, 5), []
+    layers, x, seen = LAYERS["norm and ReLU"](), torch.randn(6, 64), []
     layers[watched].register_forward_hook(lambda layer, inputs, output: seen.append(output))
     y = call_layers(by_kernels)(layers, x)
     torch.testing.assert_close(seen[0], layers[: watched + 1](x))

@@ -12,10 +12,16 @@ import torch
 from torch import Tensor, nn
 
 from gpu_vecenv.backend.programs import Call
-from gpu_vecenv.backend.trainer_programs import LAYER_NORM, MOST_NORM_WIDTH
+from gpu_vecenv.backend.trainer_programs import LAYER_NORMS
 
-LEAST_ROWS, MOST_TILES = 4, 1024
-"""Rows of a tile at least, one for each warp of a block, and tiles at most."""
+LEAST_ROWS = 4
+"""Rows of a tile, at least: one for each warp of a block."""
+
+ALIGNMENT = 16
+"""Bytes of which addresses of rows are multiples."""
+
+MOST_TILES, MOST_SUMS = 4096, 768
+"""Tiles of rows at most, and of rows whose sums for weight and bias are added up. An H100 has room for 792 of these blocks."""
 
 
 class NormKernels(torch.autograd.Function):
@@ -27,20 +33,16 @@ class NormKernels(torch.autograd.Function):
 
         Args:
             ctx: what the derivatives need.
-            x: float32 (R, n), with n up to ``MOST_NORM_WIDTH``.
+            x: float32 (R, n), with n in ``LAYER_NORMS``, at an address that is a multiple of ``ALIGNMENT``.
             weight: float32 (n,).
             bias: float32 (n,).
             eps: addend of the variance.
             relu: negative results become 0.
         """
-        rows, width = x.shape
-        tile_rows = max(LEAST_ROWS, -(-rows // MOST_TILES))
-        shape = {"rows": rows, "width": width, "tile_rows": tile_rows, "eps": eps, "relu": relu}
-        y, moments = torch.empty_like(x), x.new_empty(rows, 2)
-        call = Call(LAYER_NORM, x.device, **shape, x=x, weight=weight, bias=bias, y=y, moments=moments)
-        call.launch("gv_norm", -(-rows // tile_rows), x.numel())
+        y, moments = torch.empty_like(x), x.new_empty(len(x), 2)
         ctx.save_for_backward(x, weight, bias, moments)
-        ctx.shape = shape
+        ctx.options = {"eps": eps, "relu": relu}
+        _launch("gv_norm", MOST_TILES, x, weight=weight, bias=bias, moments=moments, y=y, **ctx.options)
         return y
 
     @staticmethod
@@ -48,25 +50,39 @@ class NormKernels(torch.autograd.Function):
     def backward(ctx: Any, of_y: Tensor) -> tuple[Tensor | None, ...]:
         """Return the derivatives by x, weight and bias."""
         x, weight, bias, moments = ctx.saved_tensors
-        tiles = -(-len(x) // ctx.shape["tile_rows"])
-        of_x, of_tiles = torch.empty_like(x), x.new_empty(tiles, 2, x.shape[1])
-        call = Call(
-            LAYER_NORM, x.device, **ctx.shape, x=x, weight=weight, bias=bias, moments=moments, of_y=of_y.contiguous(), of_x=of_x,
-            of_tiles=of_tiles,
-        )  # fmt: skip
-        call.launch("gv_norm_back", tiles, x.numel())
+        of_y = of_y.contiguous() if of_y.data_ptr() % ALIGNMENT == 0 else of_y.clone(memory_format=torch.contiguous_format)
+        of_x, of_tiles = torch.empty_like(x), x.new_empty(number_of_tiles(len(x), MOST_SUMS), 2, x.shape[1])
+        outputs = {"of_x": of_x, "of_tiles": of_tiles}
+        _launch("gv_norm_back", MOST_SUMS, x, weight=weight, bias=bias, moments=moments, of_y=of_y, **outputs, **ctx.options)
         of_weight, of_bias = of_tiles.sum(0)
         return of_x, of_weight, of_bias, None, None
+
+
+def number_of_tiles(rows: int, most: int) -> int:
+    """Return the number of tiles of some rows."""
+    return -(-rows // _tile_rows(rows, most))
+
+
+def _tile_rows(rows: int, most: int) -> int:
+    return max(LEAST_ROWS, -(-rows // most))
+
+
+def _launch(kernel: str, most: int, x: Tensor, **members: Any) -> None:
+    rows, width = x.shape
+    call = Call(LAYER_NORMS[width], x.device, rows=rows, width=width, tile_rows=_tile_rows(rows, most), x=x, **members)
+    call.launch(kernel, number_of_tiles(rows, most), x.numel())
 
 
 def norm_by_kernels(norm: nn.LayerNorm, x: Tensor, relu: bool) -> Tensor | None:
     """Return a layer norm of the last axis, with a ReLU behind it or without; None if torch computes it.
 
-    That is so on the CPU, for numbers of 16 or 64 bits, for wide rows, and for norms without weight or bias.
+    That is so on the CPU, for numbers of 16 or 64 bits, for norms without weight or bias, and for widths without kernels.
     """
-    weight, bias = norm.weight, norm.bias
-    plain = x.is_cuda and x.dtype is torch.float32 and norm.normalized_shape == x.shape[-1:] and x.shape[-1] <= MOST_NORM_WIDTH
-    if not plain or weight is None or bias is None or weight.dtype is not torch.float32:
+    weight, bias, width = norm.weight, norm.bias, x.shape[-1:]
+    if not x.is_cuda or x.dtype is not torch.float32 or width[0] not in LAYER_NORMS or norm.normalized_shape != width:
         return None
-    y: Tensor = NormKernels.apply(x.reshape(-1, x.shape[-1]).contiguous(), weight, bias, norm.eps, relu)
+    rows = x.reshape(-1, width[0]).contiguous()
+    if weight is None or bias is None or weight.dtype is not torch.float32 or rows.data_ptr() % ALIGNMENT:
+        return None
+    y: Tensor = NormKernels.apply(rows, weight, bias, norm.eps, relu)
     return y.view(x.shape)

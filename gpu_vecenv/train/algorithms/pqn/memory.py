@@ -11,7 +11,7 @@ from gpu_vecenv.train.algorithms.masked_radam import MAX_STEPS
 from gpu_vecenv.train.algorithms.pqn.pqn import MAX_CHUNK_ROWS
 from gpu_vecenv.train.algorithms.pqn.teams import Teams
 from gpu_vecenv.train.config import PQNConfig
-from gpu_vecenv.train.policies.layer_norm import MOST_TILES
+from gpu_vecenv.train.policies.layer_norm import MOST_SUMS
 from gpu_vecenv.train.policies.q_policy import QPolicy
 
 
@@ -36,5 +36,5 @@ def pqn_memory(policy: QPolicy, options: PQNConfig, setup: Setup) -> tuple[int, 
     chunk = min(transitions + rows.num_samples, max(MAX_CHUNK_ROWS, transitions // steps))
     learning, valuing = 4 * minibatch * per_row + weights, 4 * chunk * (features + 2 * max(widths, default=0))
     if normed and setup.device.type == "cuda":  # moments of rows, and sums for weight and bias of tiles of a norm
-        learning += 4 * 2 * (minibatch * len(widths) + min(minibatch, MOST_TILES) * max(widths))
+        learning += 4 * 2 * (minibatch * len(widths) + min(minibatch, MOST_SUMS) * max(widths))
     return lasting, transition_bytes + max(learning, valuing)
