@@ -36,6 +36,7 @@ from gpu_vecenv.train import (
     load_checkpoint,
     train_many,
 )
+from gpu_vecenv.train.algorithms.off_policy.learner import OffPolicy
 from gpu_vecenv.train.config import resolve
 from gpu_vecenv.train.policies.actor import (
     Deterministic,
@@ -85,6 +86,7 @@ RUNS = {
     "ddpg": pendulum("ddpg", gradient_steps=1),
     "choices": choices(n_steps=2),
     "mixed": MIXED,
+    "waiting": pendulum("sac", learning_starts=150),
     "shared parts": choices("Pairs-v0", {"max_episode_steps": 5}),
 }
 
@@ -100,6 +102,23 @@ def trained(config, iterations=None):
     with contextlib.closing(Trainer(config, quiet=True)) as trainer:
         metrics = trainer.train(iterations)
         return metrics, state(trainer)
+
+
+@pytest.mark.parametrize("name", ["sac", "td3", "ddpg", "sac by torch", "choices"])
+def test_steps_that_are_left_out_before_learning_begins_change_no_bit(name, monkeypatch):
+    """An iteration has 32 transitions of Pendulum, and at most 32 and 48 of the roles of Tag."""
+    config = choices(learning_starts=97) if name == "choices" else pendulum(name.split()[0], learning_starts=70)
+    config = dataclasses.replace(config, kernels="torch") if name == "sac by torch" else config
+    for iterations in (2, 5):
+        skipping = trained(config, iterations)
+        with monkeypatch.context() as patch:
+            patch.setattr(OffPolicy, "_skips_steps", lambda self: False)
+            computing = trained(config, iterations)
+        of_adam = {name for name in computing[1] if "/adams/" in name and name not in skipping[1]}  # a step makes its moments
+        assert not any(computing[1].pop(name).any() for name in of_adam) and (iterations == 2 or not of_adam)
+        assert_same(skipping[1], computing[1])
+        timed = {"seconds", "steps_per_second"}
+        np.testing.assert_equal(*({key: row[key] for key in row if key not in timed} for row, _ in (skipping, computing)))
 
 
 @pytest.mark.parametrize("name", RUNS)

@@ -135,6 +135,10 @@ class Replay:
             inputs, next_inputs = inputs._replace(agent=agent), next_inputs._replace(agent=agent)
         return drawn.batch._replace(weight=weight, inputs=inputs, next_inputs=next_inputs)
 
+    def skip(self, batches: int) -> None:
+        """Leave batches out: the next call of ``sample()`` returns what it would return after so many calls."""
+        self._draws += batches
+
     def set_priorities(self, batch: Batch, error: Tensor) -> None:
         """Set the priorities of a batch by its errors. A transition that is in the batch twice gets the larger one.
 

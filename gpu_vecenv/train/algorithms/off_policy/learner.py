@@ -125,6 +125,7 @@ class OffPolicy(Algorithm):
         self.random = RandomPolicy(setup.rows.group).to(device)
         self.seen = torch.zeros((), dtype=torch.int64, device=device)
         self.begun, self.gate = torch.zeros(2, dtype=torch.bool, device=device).unbind()
+        self.gate_on_host = self.gate.numpy() if device.type == "cpu" else None  # the flag itself
         self.taken: list[Tensor] = []
         # Numbers of operations, which would take a kernel each to make them.
         self.one, self.nan = (torch.full((), x, dtype=torch.float32, device=device) for x in (1.0, math.nan))
@@ -159,10 +160,17 @@ class OffPolicy(Algorithm):
             self.replay.add(samples)
             new, filled = self._count(samples)
             noise = self._normals()
-        self.taken = []
-        metrics = [self._sampled_step(step, noise[step], scalars) for step in range(self.options.gradient_steps)]
+        self.taken, metrics = [], []
+        if self._skips_steps():
+            self.replay.skip(self.options.gradient_steps)
+        else:
+            metrics = [self._sampled_step(step, noise[step], scalars) for step in range(self.options.gradient_steps)]
         with torch.no_grad():
             return self._metrics(metrics, new, filled)
+
+    def _skips_steps(self) -> bool:
+        """Return True if the host knows that learning has not begun. With priorities, steps before it set those of their batches."""
+        return self.gate_on_host is not None and self.options.priority_exponent is None and not self.gate_on_host
 
     def _count(self, samples: Samples) -> tuple[Tensor, Tensor]:
         """Return the new transitions and those of the buffer, int64 () each, and decide whether steps are wanted."""
@@ -174,7 +182,7 @@ class OffPolicy(Algorithm):
 
     def _metrics(self, metrics: Sequence[dict[str, Tensor]], new: Tensor, filled: Tensor) -> Tensor:
         """Return the numbers of ``metric_names`` for those of all gradient steps."""
-        steps = torch.stack(self.taken).sum()
+        steps = torch.stack(self.taken).sum() if self.taken else torch.zeros_like(filled)
         rows = self.num_rows * (1 if self.processes is None else self.processes.count)
         update_to_data = torch.where(new > 0, self.options.gradient_steps * rows / new, self.nan)
         terms = torch.stack([*self._means(metrics), update_to_data])
@@ -184,8 +192,8 @@ class OffPolicy(Algorithm):
 
     def _means(self, metrics: Sequence[dict[str, Tensor]]) -> list[Tensor]:
         """Return the mean of each term over the gradient steps that have it; terms of the same steps by one operation."""
-        if len(metrics) == 1:
-            return [metrics[0][name] for name in self.terms]
+        if len(metrics) < 2:
+            return [metrics[0][name] if metrics else self.nan for name in self.terms]
         steps_of = {name: tuple(i for i, each in enumerate(metrics) if name in each) for name in self.terms}
         means: dict[str, Tensor] = {}
         for steps in dict.fromkeys(steps_of.values()):
