@@ -169,7 +169,7 @@ class OffPolicy(Algorithm):
             return self._metrics(metrics, new, filled)
 
     def _skips_steps(self) -> bool:
-        """Return True if the host knows that learning has not begun. With priorities, steps before it set those of their batches."""
+        """Return True if the host knows that learning has not begun. With priorities, steps before it set those of batches."""
         return self.gate_on_host is not None and self.options.priority_exponent is None and not self.gate_on_host
 
     def _count(self, samples: Samples) -> tuple[Tensor, Tensor]:
