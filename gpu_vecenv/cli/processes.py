@@ -69,11 +69,10 @@ def start_processes(gpus: int | None, dry_run: bool, settings: Mapping[str, Any]
         True if the words were printed; False if this process goes on alone.
 
     Raises:
-        ConfigError: there are fewer GPUs, or the worlds cannot be divided equally or are to be found by measuring.
+        ConfigError: there are fewer GPUs, or the worlds cannot be divided equally.
     """
     if gpus is None:
         return False
-    from gpu_vecenv.train.runner.auto_sizes import require_sizes
     from gpu_vecenv.train.runner.spread import spread_of
 
     words = torchrun_words(main.words_of_command, gpus)
@@ -81,7 +80,6 @@ def start_processes(gpus: int | None, dry_run: bool, settings: Mapping[str, Any]
         words = [words[0], *words[words.index("gpu_vecenv") - 1 :]]
     if folder is None:
         config = TrainConfig.from_options(settings)
-        require_sizes(config, gpus)
         if config.num_envs != AUTO:
             spread_of(resolve_new(config), 0, gpus)
     if dry_run:

@@ -1,5 +1,6 @@
 """``num_envs="auto"``: what the search measures, what a run does with it, and what is refused."""
 
+import contextlib
 import dataclasses
 import json
 import weakref
@@ -7,6 +8,7 @@ import weakref
 import numpy as np
 import pytest
 import torch
+from ranks import in_processes
 
 from gpu_vecenv.errors import OutOfMemoryError
 from gpu_vecenv.train import (
@@ -149,7 +151,7 @@ def test_the_table_names_each_trial(auto, rates, capsys):
     printed = capsys.readouterr().out.splitlines()
     (taken,) = [line.split() for line in printed if line.endswith("taken")]
     assert taken[:4] == ["6", "10", "2", "4"] and taken[-2:] == ["12,345", "taken"]
-    assert any(line.startswith("took num_envs=6, num_steps=10, num_minibatches=2: ") for line in printed)
+    assert any(line.startswith("took num_envs=6, num_steps=10, num_minibatches=2 in place of num_minibatches=3: ") for line in printed)
     assert sum(line.split()[:1] in (["6"], ["3"], ["2"]) for line in printed) >= 3
 
 
@@ -292,10 +294,37 @@ def test_options_with_auto_have_no_numbers_yet(auto):
         find_sizes(dataclasses.replace(auto, num_envs=4, auto_sizes=None))
 
 
-def test_a_run_of_several_processes_has_a_number(auto, monkeypatch):
+def test_a_process_of_several_needs_the_others(auto, monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(ConfigError, match="expected a number in a run of 2 processes, got 'auto'"):
+    with pytest.raises(ConfigError, match="processes: expected those of the run, of which there are 2, got None"):
         find_sizes(auto, quiet=True)
+
+
+def test_processes_train_with_the_sizes_that_the_first_one_found(auto, rates, tmp_path):
+    """Bounds of 3 to 12 worlds and 480 steps of two processes are 2 to 6 worlds and 240 steps of each."""
+    rates |= {Sizes(worlds, steps, minibatches): 1e3 * worlds * minibatches / steps
+              for worlds in (3, 6) for steps in (5, 10) for minibatches in (2, 4)}  # fmt: skip
+    bounds = dataclasses.replace(SMALL, num_envs=(3, 12))
+    config = dataclasses.replace(auto, total_steps=480, auto_sizes=bounds, device="cpu")
+
+    def act(processes):
+        with contextlib.closing(Trainer(config, quiet=True, processes=processes)) as trainer:
+            trainer.train(1)
+            found = trainer.found_sizes
+            return trainer.config.num_envs, trainer.env.num_envs // 3, found.table, found.sizes, weights(trainer)
+
+    results = in_processes(2, act, tmp_path)
+    for total, local, table, sizes, _ in results:
+        assert (total, local, tuple(sizes)) == (12, 6, (12, 5, 4)) and table["chosen"]["num_envs"] == 6
+        text = "took num_envs=12, num_steps=5, num_minibatches=4 in place of num_steps=10 and num_minibatches=3, measured as 6"
+        assert table["text"].startswith(text) and table["processes"] == 2
+    assert equal(*(result[-1] for result in results))
+
+
+def test_bounds_of_worlds_hold_a_multiple_of_the_processes(auto):
+    config = dataclasses.replace(auto, auto_sizes=dataclasses.replace(SMALL, num_envs=(5, 5)))
+    with pytest.raises(ConfigError, match=r"num_envs: expected a multiple of 2, the number of processes, in it, got \(5, 5\)"):
+        auto_sizes.plan_search(config, count=2)
 
 
 def test_a_checkpoint_with_auto_is_damaged(config, tmp_path):

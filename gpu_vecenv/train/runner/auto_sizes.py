@@ -22,6 +22,7 @@ from gpu_vecenv.train.config import AUTO, AutoSizes, ResolvedConfig, TrainConfig
 from gpu_vecenv.train.config.checks import COUNT, checked, require
 from gpu_vecenv.train.config.presets import preset_of
 from gpu_vecenv.train.errors import ConfigError
+from gpu_vecenv.train.processes.group import Processes
 from gpu_vecenv.train.processes.launcher import num_processes
 from gpu_vecenv.train.run_folder.progress import Progress
 from gpu_vecenv.train.run_folder.sizes_table import print_sizes, save_sizes
@@ -38,6 +39,9 @@ MEMORY_SHARE = 0.8
 
 FIELDS = ("num_steps", "num_epochs", "num_minibatches", "gamma")
 """Options of an algorithm whose sizes can be found."""
+
+REPLACED = ("num_steps", "num_minibatches")
+"""Those that a search replaces."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,7 @@ def find_sizes(
     networks: Mapping[str, nn.Module] | None = None,
     at_once: int = 1,
     shares_gpu: bool = False,
+    processes: Processes | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> FoundSizes:
     """Measure sizes of a run on its device, and return the fastest ones that fit and keep enough updates to learn.
@@ -82,15 +87,43 @@ def find_sizes(
         networks: see ``Trainer``.
         at_once: runs that share the memory of the device.
         shares_gpu: see ``Trainer``.
+        processes: see ``Trainer``. The first process measures the part of the run that each of them has, without the sums
+            between them; all of them get its result.
         clock: clock of iterations, in seconds. On a busy CPU, ``time.process_time`` does not count other programs.
 
     Raises:
         ConfigError: ``num_envs`` is a number, no sizes fit into the bounds, an algorithm does not learn from each rollout by
-            minibatches, or other options do not fit the env.
+            minibatches, other options do not fit the env, or ``processes`` is missing in a process of several.
         OutOfMemoryError: not even the fewest worlds fit into memory.
+        LostRankError: a process is gone.
     """
+    require(config.num_envs == AUTO, "find_sizes: num_envs", repr(AUTO), config.num_envs)
+    count = 1 if processes is None else processes.count
+    if processes is None and num_processes() > 1:
+        raise ConfigError(f"find_sizes: processes: expected those of the run, of which there are {num_processes()}, got None")
+    options = (networks, at_once, shares_gpu, clock, count)
+    if processes is None:
+        of_process, table = _measured(config, quiet, *options)
+    else:
+        of_process, table = processes.from_first(lambda: _measured(config, quiet, *options))
+    local = Sizes(*of_process)
+    sizes = local._replace(num_envs=local.num_envs * count)
+    named = dataclasses.replace(config, num_envs=None, auto_sizes=None)
+    return FoundSizes(with_sizes(named, resolve_new(named), sizes), sizes, table)
+
+
+def _measured(
+    config: TrainConfig,
+    quiet: bool,
+    networks: Mapping[str, nn.Module] | None,
+    at_once: int,
+    shares_gpu: bool,
+    clock: Callable[[], float],
+    count: int,
+) -> tuple[Sizes, dict[str, Any]]:
+    """Return the fastest sizes of the part of one of ``count`` processes, and the table of trials, which is printed."""
     started = time.monotonic()
-    plan = plan_search(config, networks, at_once, shares_gpu, clock)
+    plan = plan_search(config, networks, at_once, shares_gpu, clock, count)
     bounds = plan.grid.bounds
     with Progress(sys.stdout, quiet, task="measuring sizes of the run") as progress:
 
@@ -102,10 +135,10 @@ def find_sizes(
         left = bounds.seconds - (time.monotonic() - started)
         search = Search(plan.grid, plan.measure, left, time.monotonic, report)
         sizes = search.run()
-    result = FoundSizes(plan.config_of(sizes), sizes, _table(search, sizes, plan.device, time.monotonic() - started))
+    table = _table(search, sizes, plan.device, time.monotonic() - started, count)
     if not quiet:
-        print_sizes(result.table)
-    return result
+        print_sizes(table)
+    return sizes, table
 
 
 @dataclass(frozen=True)
@@ -128,11 +161,13 @@ def plan_search(
     at_once: int = 1,
     shares_gpu: bool = False,
     clock: Callable[[], float] = time.perf_counter,
+    count: int = 1,
 ) -> Plan:
-    """Return the sizes that ``find_sizes()`` may try, and what measures them; arguments and errors are its own."""
-    require(config.num_envs == AUTO, "find_sizes: num_envs", repr(AUTO), config.num_envs)
+    """Return the sizes that ``find_sizes()`` may try, and what measures them; arguments and errors are its own.
+
+    ``count`` processes have equal parts of the run; sizes, steps and bounds are those of a part.
+    """
     at_once = checked("find_sizes: at_once", at_once, COUNT)
-    require_sizes(config, num_processes())
     named = dataclasses.replace(config, num_envs=None, auto_sizes=None)
     resolved = resolve_new(named)
 
@@ -146,17 +181,27 @@ def plan_search(
     free = TorchMemory(str(device)).free_bytes()
     room = None if free is None else int(MEMORY_SHARE * free / at_once)
     bounds = config.auto_sizes if isinstance(config.auto_sizes, AutoSizes) else AutoSizes()
-    grid = Grid(bounds, reference, resolved.total_steps, needs, room)
+    grid = Grid(_part_of(bounds, count), _part_of_reference(reference, count), resolved.total_steps // count, needs, room)
     return Plan(grid, Trials(lambda sizes: resolve(config_of(sizes)), networks or {}, shares_gpu, clock), config_of, device)
 
 
-def require_sizes(config: TrainConfig, processes: int) -> None:
-    """Raise ConfigError for ``num_envs="auto"`` in a run of several processes, each of which would find different sizes."""
-    if config.num_envs == AUTO and processes > 1:
-        raise ConfigError(
-            f"num_envs: expected a number in a run of {processes} processes, got {AUTO!r}; "
-            "sizes are measured in one process"
-        )
+def _part_of(bounds: AutoSizes, count: int) -> AutoSizes:
+    """Return the bounds of one of several processes, which have equal numbers of worlds.
+
+    Raises:
+        ConfigError: no multiple of ``count`` lies within the bounds of worlds.
+    """
+    if bounds.num_envs is None:
+        return bounds
+    least, most = bounds.num_envs
+    part = (-(-least // count), most // count)
+    require(part[0] <= part[1], "auto_sizes.num_envs", f"a multiple of {count}, the number of processes, in it", bounds.num_envs)
+    return dataclasses.replace(bounds, num_envs=part)
+
+
+def _part_of_reference(reference: Reference, count: int) -> Reference:
+    sizes = reference.sizes._replace(num_envs=max(1, reference.sizes.num_envs // count))
+    return dataclasses.replace(reference, sizes=sizes, total_steps=reference.total_steps // count)
 
 
 def with_sizes(config: TrainConfig, resolved: ResolvedConfig, sizes: Sizes) -> TrainConfig:
@@ -219,8 +264,8 @@ def _require_one_algorithm(resolved: ResolvedConfig) -> None:
             raise ConfigError(f"policies[{policy!r}]: expected no num_minibatches with num_envs={AUTO!r}, which finds them")
 
 
-def _table(search: Search, sizes: Sizes, device: torch.device, seconds: float) -> dict[str, Any]:
-    """Return what was measured, in numbers and text."""
+def _table(search: Search, sizes: Sizes, device: torch.device, seconds: float, count: int) -> dict[str, Any]:
+    """Return what was measured, in numbers and text; rows are those of one of ``count`` processes."""
     grid = search.grid
 
     def row(trial: Trial) -> dict[str, Any]:
@@ -240,10 +285,15 @@ def _table(search: Search, sizes: Sizes, device: torch.device, seconds: float) -
     limits += "" if grid.room is None else f"; at most {grid.room / 1e6:,.0f} MB"
     late = f", {search.skipped} left out for lack of time" if search.skipped else ""
     tried = "1 size" if len(search.trials) == 1 else f"{len(search.trials)} sizes"
-    took = f"num_envs={sizes.num_envs}, num_steps={sizes.num_steps}, num_minibatches={sizes.num_minibatches}"
+    total, usual = sizes._replace(num_envs=sizes.num_envs * count), grid.reference.sizes
+    took = ", ".join(f"{name}={value}" for name, value in total._asdict().items())
+    replaced = [f"{name}={getattr(usual, name)}" for name in REPLACED if getattr(usual, name) != getattr(sizes, name)]
+    took += f" in place of {' and '.join(replaced)}" if replaced else ""
+    took += f", measured as {sizes.num_envs} worlds in one of {count} processes" if count > 1 else ""
     return {
         "device": str(device),
         "total_steps": grid.total_steps,
+        "processes": count,
         "min_updates": grid.bounds.min_updates,
         "room_bytes": grid.room,
         "seconds": seconds,

@@ -194,7 +194,7 @@ class Trainer:
             raise ConfigError(f"num_envs: expected a number with functions among the opponents, got {AUTO!r}")
         if config.out is not None:
             require_no_run(Path(config.out))  # before the search, which takes seconds
-        sizes = find_sizes(config, self.quiet, networks=networks, shares_gpu=shares_gpu)
+        sizes = find_sizes(config, self.quiet, networks=networks, shares_gpu=shares_gpu, processes=self.processes)
         return sizes.config, sizes
 
     def _build(self, config: TrainConfig, networks: Mapping[str, nn.Module] | None, shares_gpu: bool, is_new: bool) -> None:
