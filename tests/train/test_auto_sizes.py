@@ -151,7 +151,8 @@ def test_the_table_names_each_trial(auto, rates, capsys):
     printed = capsys.readouterr().out.splitlines()
     (taken,) = [line.split() for line in printed if line.endswith("taken")]
     assert taken[:4] == ["6", "10", "2", "4"] and taken[-2:] == ["12,345", "taken"]
-    assert any(line.startswith("took num_envs=6, num_steps=10, num_minibatches=2 in place of num_minibatches=3: ") for line in printed)
+    taken = "took num_envs=6, num_steps=10, num_minibatches=2 in place of num_minibatches=3: "
+    assert any(line.startswith(taken) for line in printed)
     assert sum(line.split()[:1] in (["6"], ["3"], ["2"]) for line in printed) >= 3
 
 

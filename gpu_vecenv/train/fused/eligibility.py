@@ -86,11 +86,11 @@ def _with_chunks(sizes: Sizes) -> Sizes | str:
 
 def host_sizes(policy: Policy) -> Sizes | str:
     """Return the sizes of a policy's networks, or the reason why the update on the CPU does not take the policy."""
+    if policy.state_shape is not None:
+        return "a memory has kernels on CUDA alone"
     sizes = _built_in(policy)
     if isinstance(sizes, str):
         return sizes
-    if isinstance(sizes, RecurrentSizes):
-        return "it has a state"
     if sizes.shared:
         return SHARED_PART
     if len(sizes.hidden) >= MOST_HOST_LAYERS:

@@ -74,7 +74,7 @@ class OneOfMany:
         """Return why parts of the run are slower than its options ask for; empty if none is."""
         if self.trainer is None:
             return []
-        notes = not_fused_lines(self.trainer.parts.not_fused, self.trainer.config.device)
+        notes = not_fused_lines(self.trainer.parts.not_fused, self.trainer.config)
         reason = getattr(self.trainer.executor, "reason", "")
         return notes + [f"iterations run without a CUDA graph: {reason}"] * bool(reason)
 

@@ -604,7 +604,7 @@ def _run_text(config: ResolvedConfig, parts: RunState) -> str:
         size += f" in {parts.processes.count} processes, summed by {parts.processes.summed_by},"
     text = f"{config.env_id}: {size} on {device}, torch threads: {config.threads}, out: {config.out}"
     steps = [f"rollouts are made step by step: {parts.why_steps}"] if parts.why_steps else []
-    return "\n".join([text, *steps, *not_fused_lines(parts.not_fused, config.device)])
+    return "\n".join([text, *steps, *not_fused_lines(parts.not_fused, config)])
 
 
 def _still_lines(config: ResolvedConfig, parts: RunState) -> list[str]:

@@ -4,6 +4,7 @@ import dataclasses
 import math
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -323,10 +324,19 @@ def test_policies_that_do_not_fit_have_a_reason():
 
 
 def test_lines_about_policies_without_fused_kernels_name_the_cost_of_ppo_alone():
-    no_kernels = "its algorithm has none"
-    assert not_fused_lines({}, "cpu") == []
-    assert not_fused_lines({"a": no_kernels}, "cuda:0") == [f"'a' has no fused kernels: {no_kernels}"]
-    *lines, cost = not_fused_lines({"a": no_kernels, "b": "it has a state"}, "cuda:1")
+    def lines_of(not_fused, device, precision="float32", kernels="auto"):
+        algorithms = {"a": "evolution", "b": "ppo", "c": "sac"}
+        return not_fused_lines(
+            not_fused, SimpleNamespace(device=device, precision=precision, kernels=kernels, algorithm_of=algorithms.get)
+        )
+
+    no_kernels, state = "its algorithm has none", "it has a state"
+    assert lines_of({}, "cpu") == []
+    assert lines_of({"a": no_kernels}, "cuda:0") == [f"'a' has no fused kernels: {no_kernels}"]
+    *lines, cost = lines_of({"a": no_kernels, "b": state}, "cuda:1")
     assert lines == [f"'a' has no fused kernels: {no_kernels}", "'b' has no fused kernels: it has a state"]
     assert "5 to 17 times" in cost and cost.endswith("; --precision tf32 or bfloat16 makes wide layers faster")
-    assert not_fused_lines({"b": "it has a state"}, "cpu")[1].startswith("torch takes 3 to 4 times as long")
+    assert lines_of({"b": state}, "cpu")[1].startswith("torch takes 3 to 4 times as long")
+    assert lines_of({"c": state}, "cpu") == ["'c' has no fused kernels: it has a state"]
+    assert "precision='bfloat16'" in lines_of({}, "cpu", "bfloat16")[0]
+    assert lines_of({}, "cpu", "bfloat16", "fused") == lines_of({}, "cpu", "float32") == []
