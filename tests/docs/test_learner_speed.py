@@ -39,7 +39,7 @@ def test_a_memory_stands_beside_the_peer_with_sequences_of_the_same_length():
     text = learner_speed_table.memory_block({"ways": ways, "options": options, "machine": machine})
     assert "| GRU of 64 units, segments of 16 steps | 2.00 | 30.0 | 50.0 (25 times) |" in text
     assert "| GRU of 64 units, whole sequences of 128 steps | 2.00 | 30.0 |  |" in text
-    assert "Some GPU, commit 0123456789ab, medians of 3 rounds." in text
+    assert "Some GPU, commit 01234567, medians of 3 rounds." in text
 
 
 def test_iterations_are_those_of_this_package_by_each_way():

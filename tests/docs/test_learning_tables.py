@@ -4,7 +4,9 @@ import json
 
 import pytest
 
+from gpu_vecenv.train.config import AlgorithmPreset, PQNConfig, Preset, SACConfig
 from tools.docs import learning_tables
+from tools.docs.generated import short_commit
 
 
 def test_the_pages_show_the_committed_results():
@@ -27,7 +29,7 @@ def write(tmp_path, monkeypatch):
 
 
 def test_a_page_without_results_says_so(write):
-    assert {block() for block in learning_tables.BLOCKS.values()} == {"Not measured yet."}
+    assert {block() for block in learning_tables.LEARNED.values()} == {"Not measured yet."}
 
 
 def test_a_row_counts_the_seeds_that_reach_the_target_and_leaves_failed_runs_out(write):
@@ -51,6 +53,24 @@ def test_roles_stand_beside_random_and_scripted_ones_with_the_same_opponents(wri
     assert "| `TAG` | taggers | trained | 5.00 | 1.00 | – | 1 of 1 |" in text
     assert "| `TAG` | runners | random | 9.00 | -1.00 | – | 1 of 1 |" in text
     assert "| `TAG` | runners | trained | -3.00 | -4.00 | – | 1 of 1 |" in text
+
+
+def test_the_page_of_pqn_has_the_ids_with_a_preset_by_their_mixing(monkeypatch):
+    preset = Preset(algorithms={"pqn": AlgorithmPreset(PQNConfig(mixing="vdn"))})
+    alone = Preset(algorithms={"pqn": AlgorithmPreset(PQNConfig()), "sac": AlgorithmPreset(SACConfig())})
+    presets = {"A-v0": preset, "B-v0": alone, "C-v0": Preset(algorithms={"sac": AlgorithmPreset(SACConfig())}), "D-v0": preset}
+    monkeypatch.setattr(learning_tables, "PRESETS", presets)
+    text = learning_tables.pqn_presets()
+    assert "| values of single agents | `B-v0` |\n" in text and "| sums over teams, PQN-VDN | `A-v0`, `D-v0` |\n" in text
+    assert "C-v0" not in text
+
+
+@pytest.mark.parametrize(("commit", "shown"), [
+    ("2f67797ca43bf89a784d22489139ddba694d843d", "2f67797c"), ("c22c6004-dirty", "c22c6004-dirty"),
+    ("b99220a-dirty", "b99220a-dirty"), ("2f67797ca43bf89a-dirty", "2f67797c-dirty"), ("unknown", "unknown"),
+])  # fmt: skip
+def test_a_commit_is_shown_with_the_state_of_its_files(commit, shown):
+    assert short_commit(commit) == shown
 
 
 def test_libraries_stand_side_by_side_with_the_test(write):

@@ -16,4 +16,4 @@ def test_a_line_has_the_times_over_those_without_the_live_view_and_shares_of_thr
     text = live_view_table.block({"devices": {"cuda:0": {"machine": machine, "rows": {"Env-v0": row}}}})
     times = "-0.01% (-0.10% to +0.08%) | +0.20% (+0.10% to +0.30%)"
     assert f"| cuda:0 | Env-v0, 1,024 x 64 steps | {times} | 0.120% ± 0.010% | 0.030% ± 0.002% | 0.50 | 16 |" in text
-    assert text.endswith("\ncuda:0: Some GPU, 8 cores, load 0.3 of other programs, commit 0123456789ab.\n")
+    assert text.endswith("\ncuda:0: Some GPU, 8 cores, load 0.3 of other programs, commit 01234567.\n")

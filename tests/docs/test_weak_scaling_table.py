@@ -20,4 +20,4 @@ def test_a_column_has_the_rate_of_a_number_of_gpus_and_how_many_times_that_of_on
     assert "| Env-v0 | 1,000 of a GPU x 16 | graph | 1.00 M (1.00) | 1.50 M (1.50) |" in text
     assert "| Env-v0 | 1,000 of all GPUs x 16 | graph | 1.00 M (1.00) | 1.50 M (1.50) |" in text
     assert "| GPUs | bytes | NCCL, inside | direct, outside |" in text and "| 2 | 1,024 | 47 | 47 |" in text
-    assert "| 2 | 4 | 47 |  |" in text and "Some GPU, commit 0123456789ab." in text
+    assert "| 2 | 4 | 47 |  |" in text and "Some GPU, commit 01234567." in text

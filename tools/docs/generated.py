@@ -32,6 +32,12 @@ def table(header: list[str], rows: list[list[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
 
+def short_commit(commit: str) -> str:
+    """A recorded commit with 8 digits at most, and its ``-dirty`` if the files differed from it."""
+    digits, dash, state = commit.partition("-")
+    return f"{digits[:8]}{dash}{state}"
+
+
 def update_page(page: Path, text: str, arguments: list[str]) -> int:
     """Write the text of a page, or with ``--check`` only say if the page is out of date.
 

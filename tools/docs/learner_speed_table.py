@@ -10,7 +10,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
-from tools.docs.generated import table, update_page, with_block  # noqa: E402
+from tools.docs.generated import short_commit, table, update_page, with_block  # noqa: E402
 
 COMMAND = "python tools/docs/learner_speed_table.py"
 PAGE = ROOT / "docs" / "training-speed.md"
@@ -27,7 +27,7 @@ MEMORY = {
 
 def machine_text(machine: Mapping[str, Any]) -> str:
     """The device and the commit of a measurement."""
-    return f"{machine.get('gpu', machine['cpu'])}, commit {machine['commit'][:12]}"
+    return f"{machine.get('gpu', machine['cpu'])}, commit {short_commit(machine['commit'])}"
 
 
 def memory_block(results: Mapping[str, Any]) -> str:

@@ -1,6 +1,6 @@
 """Writes what algorithms learn into their pages, from results of ``benchmarks``; ``--check`` only says if a page is stale.
 
-A case is shown if it was run, so no page holds a number without a measurement.
+A case is shown if it was run, so no page holds a number without a measurement. The page of PQN also has the ids with a preset.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ import memory  # noqa: E402
 import off_policy_sb3  # noqa: E402
 from against_sb3 import LIBRARIES, OURS, SB3  # noqa: E402
 
+from gpu_vecenv.train.config import PRESETS, PQNConfig  # noqa: E402
 from gpu_vecenv.train.run_folder.intervals import mean_interval  # noqa: E402
-from tools.docs.generated import table, update_page, with_block  # noqa: E402
+from tools.docs.generated import short_commit, table, update_page, with_block  # noqa: E402
 
 COMMAND = "python tools/docs/learning_tables.py"
 RESULTS = ROOT / "benchmarks" / "results"
@@ -122,7 +123,8 @@ def sources(rows: Iterable[Row], command: str) -> str:
     """Return the command and the machines of rows, each machine once."""
     facts = [each["machine"] for row in rows for each in (row, *row["runs"]) if "machine" in each]
     kinds = dict.fromkeys(
-        f"{each.get('gpu', each['cpu'])}, PyTorch {each['torch']}, commit {each['commit'][:8]}, {each['date']}" for each in facts
+        f"{each.get('gpu', each['cpu'])}, PyTorch {each['torch']}, commit {short_commit(each['commit'])}, {each['date']}"
+        for each in facts
     )
     return f"Measured with `{command}` on {'; '.join(kinds)}." if facts else ""
 
@@ -163,6 +165,16 @@ def off_policy_block(algorithm: str) -> str:
         picture("off_policy_sb3", f"Returns in training beside {SB3}, mean and interval over seeds", page) if beside else "",
         sources([both[algorithm]], "python benchmarks/off_policy_sb3.py") if beside else "",
     )
+
+
+def pqn_presets() -> str:
+    """Return the table of the ids that have a preset for PQN, by what it learns."""
+    ids: dict[str, list[str]] = {"none": [], "vdn": []}
+    for env_id, preset in PRESETS.items():
+        if isinstance(options := preset.of("pqn").options, PQNConfig):
+            ids[options.mixing].append(f"`{env_id}`")
+    learned = {"none": "values of single agents", "vdn": "sums over teams, PQN-VDN"}
+    return table(["preset for", "ids"], [[learned[mixing], ", ".join(each)] for mixing, each in ids.items()])
 
 
 def pqn_block() -> str:
@@ -245,20 +257,23 @@ def shown_interval(numbers: Sequence[float | None] | None) -> str:
 
 
 MEMORY, CRITIC = DOCS / "learn" / "memory.md", DOCS / "learn" / "central-critic.md"
-BLOCKS: dict[Path, Callable[[], str]] = {
+PQN = DOCS / "algorithms" / "pqn.md"
+LEARNED: dict[Path, Callable[[], str]] = {
     DOCS / "ppo-details.md": ppo_block,
-    DOCS / "algorithms" / "pqn.md": pqn_block,
+    PQN: pqn_block,
     **{DOCS / "algorithms" / f"{name}.md": (lambda name=name: off_policy_block(name)) for name in off_policy_sb3.NOISE},
     MEMORY: memory_block,
     CRITIC: critic_block,
 }
 """Function that writes the block ``learned`` of each page."""
+BLOCKS = [(PQN, "presets", pqn_presets), *((page, "learned", block) for page, block in LEARNED.items())]
+"""Page, name and function of each block."""
 
 
 def main(arguments: list[str]) -> int:
     """Update the pages, or only say which are out of date; returns the exit status."""
     found = [
-        update_page(page, with_block(page.read_text(), "learned", COMMAND, block()), arguments) for page, block in BLOCKS.items()
+        update_page(page, with_block(page.read_text(), name, COMMAND, block()), arguments) for page, name, block in BLOCKS
     ]
     return max(found)
 

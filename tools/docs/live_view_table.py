@@ -10,7 +10,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
-from tools.docs.generated import table, update_page, with_block  # noqa: E402
+from tools.docs.generated import short_commit, table, update_page, with_block  # noqa: E402
 
 COMMAND = "python tools/docs/live_view_table.py"
 PAGE = ROOT / "docs" / "design" / "live.md"
@@ -32,7 +32,7 @@ def block(results: Mapping[str, Any]) -> str:
             ])  # fmt: skip
         facts = recorded["machine"]
         text = f"{device}: {facts.get('gpu', facts['cpu'])}, {facts['cores']} cores, load {facts['load']} of other programs"
-        machines.append(f"{text}, commit {facts['commit'][:12]}.")
+        machines.append(f"{text}, commit {short_commit(facts['commit'])}.")
     return table(COLUMNS, lines) + "\n" + "\n".join(machines) + "\n"
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
-from tools.docs.generated import table, update_page, with_block  # noqa: E402
+from tools.docs.generated import short_commit, table, update_page, with_block  # noqa: E402
 
 COMMAND = "python tools/docs/weak_scaling_table.py"
 PAGE = ROOT / "docs" / "several-gpus.md"
@@ -40,7 +40,7 @@ def block(results: Mapping[str, Any]) -> str:
     columns = ["1 GPU" if count == "1" else f"{count} GPUs" for count in counts]
     text = table(["environment", "worlds x steps", "iterations", *columns], lines)
     text += "\nSteps a second of all GPUs, and in brackets how many times the rate of one GPU that is.\n"
-    text += _sums(counts) + f"{machine['gpu']}, commit {machine['commit'][:12]}.\n"
+    text += _sums(counts) + f"{machine['gpu']}, commit {short_commit(machine['commit'])}.\n"
     return text + "\n" + textwrap.fill("Published by others: " + PUBLISHED, 128) + "\n"
 
 
