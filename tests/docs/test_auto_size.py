@@ -51,6 +51,15 @@ def test_rows_show_their_numbers(tmp_path, monkeypatch):
     assert "on Some GPU (cuda:0), commit abc." in text
 
 
+def test_returns_measured_apart_from_sizes_name_their_machine():
+    own, later = ({"gpu": "Some GPU", "cpu": "x", "commit": commit} for commit in ("abc", "0123456789-dirty"))
+    learned = {"A": {}, "B": {"machine": later}, "C": {"machine": {**own, "date": "later"}}, "D": {"machine": later}}
+    results = {"devices": {"cpu": {"machine": {"cpu": "x", "commit": "ab"}, "learning": {}},
+                           "cuda:0": {"machine": own, "learning": learned}}}  # fmt: skip
+    text = "x (cpu), commit ab; Some GPU (cuda:0), commit abc; returns of B (cuda:0) and D (cuda:0) on Some GPU, commit "
+    assert auto_size_table.machines(results) == text + "01234567-dirty"
+
+
 def test_the_first_steps_of_a_case_are_those_of_the_preset():
     for device, cases in auto_size.CASES.items():
         assert all(PRESETS[env_id].on(device).total_steps == steps[0] for env_id, steps in cases.items())

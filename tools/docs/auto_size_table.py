@@ -10,7 +10,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
-from tools.docs.generated import table, update_page, with_block  # noqa: E402
+from tools.docs.generated import short_commit, table, update_page, with_block  # noqa: E402
 
 COMMAND = "python tools/docs/auto_size_table.py"
 PAGE = ROOT / "docs" / "learn" / "many-worlds.md"
@@ -68,13 +68,25 @@ def learning_rows(results: Mapping[str, Any]) -> list[list[str]]:
     ]
 
 
+def machine(facts: Mapping[str, Any], device: str = "") -> str:
+    """A machine, with the name of its device if there is one, and the commit."""
+    return f"{facts.get('gpu', facts['cpu'])}{device and f' ({device})'}, commit {short_commit(facts['commit'])}"
+
+
+def machines(results: Mapping[str, Any]) -> str:
+    """The machine of each device, and those of returns that were measured apart from its sizes."""
+    apart: dict[str, list[str]] = {}
+    for device, row in results["devices"].items():
+        for env_id, learned in row["learning"].items():
+            if (text := machine(learned.get("machine", row["machine"]))) != machine(row["machine"]):
+                apart.setdefault(text, []).append(f"{env_id} ({device})")
+    named = [machine(row["machine"], device) for device, row in results["devices"].items()]
+    return "; ".join([*named, *(f"returns of {' and '.join(ids)} on {text}" for text, ids in apart.items())])
+
+
 def block() -> str:
     """The tables, and the machines of their rows."""
     results = json.loads(RESULTS.read_text())
-    machines = [
-        f"{row['machine'].get('gpu', row['machine']['cpu'])} ({device}), commit {row['machine']['commit']}"
-        for device, row in results["devices"].items()
-    ]
     text = table(HEADER, speed_rows(results))
     text += "\n`780 x 32, 1`: 780 worlds, rollouts of 32 steps, one minibatch. "
     if learned := learning_rows(results):
@@ -82,7 +94,7 @@ def block() -> str:
         text += "Mean returns on\nfresh worlds, of Tag against random opponents, after the steps of the preset, for the sizes "
         text += "found after those of the row. The\ndifference of the sizes found from the preset is the number of its column "
         text += "or more, with 95 % confidence:\n\n" + table(header, learned)
-    return f"{text}\nMeasured with `python benchmarks/auto_size.py` on {'; '.join(machines)}.\n"
+    return f"{text}\nMeasured with `python benchmarks/auto_size.py` on {machines(results)}.\n"
 
 
 def main(arguments: list[str]) -> int:
