@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from gpu_vecenv.train import ConfigError, MetricsError, PPOConfig, TrainConfig, Trainer, plot_curves
 from gpu_vecenv.train.run_folder.json_lines import JsonLines
 from gpu_vecenv.train.run_folder.metrics import METRICS_FILE, read_metrics
+from gpu_vecenv.train.run_folder.titles import title_of
 
 LINE = '{"iteration": %d, "steps": %d, "steps_per_second": 2.0, "kl/agent": %s}\n'
 
@@ -35,6 +36,53 @@ def test_policies_of_any_name_are_drawn(tmp_path):
     metrics = {f"{metric}/{name}": 1.0 for metric in ("return", "kl") for name in ("$\\foo$", "a$b", "{x}", "%s", "^_")}
     (tmp_path / METRICS_FILE).write_text(json.dumps({"iteration": 1, "steps": 5, **metrics, "kl/other": 2.0}) + "\n")
     assert plot_curves(tmp_path).is_file()
+
+
+PPO = "policy_loss value_loss entropy kl clip_fraction grad_norm explained_variance learning_rate updates skipped".split()
+SAC = "critic_loss q actor_loss entropy temperature replay_filled update_to_data updates skipped".split()
+PPO_TITLES = ["policy loss", "value loss", "entropy (nats)", "KL divergence (nats)"]
+
+
+@pytest.mark.parametrize(
+    ("algorithms", "titles"),
+    [
+        ({"a": PPO, "b": PPO}, PPO_TITLES),
+        ({"a": SAC}, ["critic loss", "Q value", "actor loss", "entropy (nats)", "temperature"]),
+        ({"a": ["loss", "q_value", "grad_norm", "epsilon"]}, ["loss", "Q value", "epsilon"]),
+        ({"a": PPO, "b": SAC}, [*PPO_TITLES, "critic loss", "Q value", "actor loss", "temperature"]),
+        ({"a": ["best_fitness", "skipped"]}, ["best fitness"]),
+        ({"a": [f"number_{k}" for k in range(30)]}, [f"number {k}" for k in range(20)]),
+        ({"a": ["skipped"]}, []),
+    ],
+)
+def test_each_metric_of_an_algorithm_has_a_panel_with_its_curves(algorithms, titles, tmp_path, monkeypatch):
+    """The k-th metric of policy a is k, and that of b is 100 + k. Metrics without any value have no panel."""
+    line = {f"{metric}/{name}": 100.0 * (name == "b") + k for name, of in algorithms.items() for k, metric in enumerate(of)}
+    line |= {"steps_per_second": 2.0, "evaluation/a": 1.0, "recent_return/a": 1.0, "episode_length/a": 1.0, "never/a": None}
+    (tmp_path / METRICS_FILE).write_text(json.dumps({"iteration": 1, "steps": 5, "return/a": 3.0, **line}) + "\n")
+    figures, texts = [], []
+    drawn = Figure.savefig
+    monkeypatch.setattr(Figure, "savefig", lambda self, *given, **options: figures.append(self) or drawn(self, *given, **options))
+    monkeypatch.setattr(Axes, "text", lambda self, x, y, text, **_: texts.append(text))
+    plot_curves(tmp_path)
+    panels = {axes.get_title(): axes for axes in figures[0].axes}
+    assert list(panels) == ["mean return of a", *titles, "world steps / s"] and texts == []
+    for title in titles:
+        of_policies = [[k for k, metric in enumerate(of) if title_of(metric) == title] for of in algorithms.values()]
+        want = {100.0 * i + k for i, numbers in enumerate(of_policies) for k in numbers}
+        assert {line.get_ydata()[0] for line in panels[title].lines} == want
+    rows = [axes.get_subplotspec().get_position(figures[0]).y0 for title, axes in panels.items() if "return" not in title]
+    most = max(map(rows.count, rows))
+    assert most <= 5 and len(rows) > most * (len(set(rows)) - 1)
+
+
+def test_a_policy_without_values_leaves_the_panel_to_the_others(tmp_path, monkeypatch):
+    texts = []
+    monkeypatch.setattr(Axes, "text", lambda self, x, y, text, **_: texts.append(text))
+    metrics = {"return/a": None, "return/b": None, "kl/a": 1.0, "kl/b": None}
+    (tmp_path / METRICS_FILE).write_text(json.dumps({"iteration": 1, "steps": 5, **metrics}) + "\n")
+    plot_curves(tmp_path)
+    assert texts == ["no episode has ended yet"] * 2
 
 
 @pytest.mark.parametrize(("name", "start"), [("a.svg", b"<?xml"), ("b.pdf", b"%PDF"), ("new/c.PNG", b"\x89PNG")])

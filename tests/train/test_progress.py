@@ -15,6 +15,7 @@ from gpu_vecenv import heartbeat
 from gpu_vecenv.spec.params import TIME_LIMITS
 from gpu_vecenv.train import Trainer, evaluate, play
 from gpu_vecenv.train.run_folder import progress
+from gpu_vecenv.train.run_folder import terminal as terminal_module
 from gpu_vecenv.train.run_folder.logger import Logger
 from gpu_vecenv.train.run_folder.progress import Progress
 from gpu_vecenv.train.runner.measure import PIECE_STEPS
@@ -165,6 +166,48 @@ def test_plain_lines_without_rich(clock, monkeypatch):
     terminal = open_terminal(monkeypatch)
     train(("a",), clock)
     assert terminal.getvalue() == PLAIN
+
+
+PPO = {"policy_loss": -0.5, "value_loss": 0.25, "entropy": 1.0, "kl": 0.1, "grad_norm": 1.0}
+SAC = {"critic_loss": 3.0, "q": -96.0, "actor_loss": 95.0, "entropy": -0.75, "temperature": 0.5, "updates": 8.0}
+PQN = {"loss": 0.125, "q_value": 2.0, "grad_norm": 1.0, "learning_rate": 0.001, "epsilon": 0.5}
+MINE = {"updates": 4.0, "best_fitness": 7.0, "spread": 1.5, "third": 9.0}
+
+
+@pytest.mark.parametrize(
+    ("algorithms", "notes"),
+    [
+        ({"a": SAC}, "critic loss a 3.000  Q value -96.000"),
+        ({"a": PQN}, "loss a 0.125  Q value 2.000"),
+        ({"a": SAC, "b": SAC}, "critic loss a 3.000 b 3.000  Q value -96.000 -96.000"),
+        ({"a": PPO, "b": SAC, "c": PPO}, "loss a -0.500 c -0.500  value loss 0.250 0.250  critic loss b 3.000  Q value -96.000"),
+        ({"a": SAC, "b": PPO}, "critic loss a 3.000  Q value -96.000  loss b -0.500  value loss 0.250"),
+        ({"a": MINE}, "best fitness a 7.000  spread 1.500"),
+        ({"a": {"only": 1.0}, "b": {"first": 2.0, "only": 3.0}}, "only a 1.000 b 3.000  first b 2.000"),
+        ({"a": {"updates": 4.0}}, ""),
+    ],
+)
+def test_lines_show_the_first_metrics_of_each_algorithm(clock, algorithms, notes):
+    output = io.StringIO()
+    display = terminal_module.Terminal(100, output, quiet=False)
+    metrics = {"iteration": 1, "steps": 50, "steps_per_second": 10.0}
+    metrics |= {f"episode_length/{name}": 9.0 for name in algorithms}
+    metrics |= {"episode/tax": 3.0, "evaluation/a": 4.0, "evaluation/episode/tax": 5.0}
+    metrics |= {f"{metric}/{name}": x for name, numbers in algorithms.items() for metric, x in numbers.items()}
+    display.log(metrics)
+    display.close()
+    assert output.getvalue() == "  ".join(filter(None, [" 50%  50 steps  10 steps/s", notes])) + "\n"
+
+
+def test_a_metric_without_a_value_keeps_its_last_one(clock):
+    output = io.StringIO()
+    display = terminal_module.Terminal(100, output, quiet=False)
+    for step, loss in enumerate([math.nan, 2.0, math.nan], 1):
+        clock.now += 10.0
+        display.log({"steps": 10 * step, "steps_per_second": 10.0, "critic_loss/a": loss, "q/a": 4.0})
+    display.close()
+    ends = [line.rpartition("left  ")[2].split("  ")[-2:] for line in output.getvalue().splitlines()]
+    assert ends == [["10 steps/s", "Q value a 4.000"], *[["critic loss a 2.000", "Q value 4.000"]] * 2]
 
 
 def test_plain_lines_appear_every_five_seconds_and_at_the_end(clock):

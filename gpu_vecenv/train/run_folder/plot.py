@@ -1,4 +1,4 @@
-"""Draws curves of a run, or means of several runs: returns first and large, metrics of episodes and losses small below them."""
+"""Draws curves of a run, or means of several runs: returns first and large, metrics of episodes and algorithms small below."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 from gpu_vecenv.atomic_file import atomic_file
 from gpu_vecenv.render.looks import NEUTRAL, Look, look_of_role
@@ -16,18 +16,10 @@ from gpu_vecenv.train.run_folder.intervals import mean_curve
 from gpu_vecenv.train.run_folder.matches import Matches, read_matches
 from gpu_vecenv.train.run_folder.metrics import METRICS_FILE
 from gpu_vecenv.train.run_folder.runs import holds_run, metrics_of_run, run_folders
+from gpu_vecenv.train.run_folder.titles import metrics_of_algorithms, title_of
 
-_PANELS = (
-    ("policy_loss/", "policy loss"),
-    ("value_loss/", "value loss"),
-    ("entropy/", "entropy (nats)"),
-    ("kl/", "KL divergence (nats)"),
-    ("steps_per_second", "world steps / s"),
-)
-"""Name or prefix of metrics, and the label of their panel."""
-
-_COLUMNS = 2
-"""Most panels of returns side by side."""
+_COLUMNS, _SMALL_COLUMNS = 2, 5
+"""Most panels of returns, and most small panels, side by side."""
 
 _WIDTH, _RETURN_HEIGHT, _SMALL_HEIGHT = 13.0, 4.2, 2.2
 """Width of the picture, height of a panel of returns and of a small panel, in inches."""
@@ -39,7 +31,7 @@ MAX_POLICIES = 24
 """Largest number of policies that are drawn."""
 
 MAX_METRICS = 20
-"""Largest number of metrics of episodes that are drawn."""
+"""Largest number of metrics of episodes that are drawn, and of those of algorithms."""
 
 MAX_VALUE = 1e100
 """Larger values are not drawn, because matplotlib's axes would overflow."""
@@ -82,7 +74,7 @@ def plot_curves(run: str | Path, path: str | Path | None = None) -> Path:
         raise ConfigError(f"{path}: expected {expected}, got {path.suffix or 'no ending'!r}")
     runs = _read(run)
     names = list(dict.fromkeys(name for lines in runs for name in lines[-1]))
-    figure, panels = _figure(names)
+    figure, panels = _figure(names, _learning(runs, names))
     figure.suptitle(_title(run, len(runs)), parse_math=False)
     matches = _matches(run) if len(runs) == 1 else None
     policies = [name.removeprefix("return/") for name in names if name.startswith("return/")]
@@ -117,8 +109,20 @@ class _Panel(NamedTuple):
         return self.prefix.startswith("episode/")
 
 
-def _figure(names: Sequence[str]) -> tuple[Any, list[_Panel]]:
-    """Return a figure, and its panels for the metrics with these names: large ones for returns, small ones below."""
+def _learning(runs: Sequence[Lines], names: Sequence[str]) -> list[tuple[str, str]]:
+    """Return prefix, or name, and label of the panels of algorithms and of the speed; a metric without a value has none."""
+    drawn = [name for name in names if any(_is_drawn(line.get(name)) for lines in runs for line in lines)]
+    metrics = list(dict.fromkeys(metric for metric, _ in metrics_of_algorithms(drawn)))[:MAX_METRICS]
+    return [*((f"{metric}/", title_of(metric)) for metric in metrics), ("steps_per_second", "world steps / s")]
+
+
+def _figure(names: Sequence[str], learning: Sequence[tuple[str, str]]) -> tuple[Any, list[_Panel]]:
+    """Return a figure, and its panels: large ones for returns, small ones below for metrics of episodes and of algorithms.
+
+    Args:
+        names: names of all metrics.
+        learning: prefix and label of each panel of the last rows, see ``_learning()``.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -127,20 +131,24 @@ def _figure(names: Sequence[str]) -> tuple[Any, list[_Panel]]:
     columns = max(1, min(len(policies), _COLUMNS))
     rows = math.ceil(len(policies) / columns)
     metrics = [name for name in names if name.startswith("episode/")][:MAX_METRICS]
-    small_rows = math.ceil(len(metrics) / len(_PANELS)) + 1
-    figure = Figure(figsize=(_WIDTH, _RETURN_HEIGHT * rows + _SMALL_HEIGHT * small_rows + 0.5), layout="constrained")
+    learning_rows = math.ceil(len(learning) / _SMALL_COLUMNS)
+    learning_columns = math.ceil(len(learning) / learning_rows)  # so that rows are about equally full
+    small_rows = math.ceil(len(metrics) / _SMALL_COLUMNS)
+    heights = [_RETURN_HEIGHT] * rows + [_SMALL_HEIGHT] * (small_rows + learning_rows)
+    figure = Figure(figsize=(_WIDTH, sum(heights) + 0.5), layout="constrained")
     FigureCanvasAgg(figure)
-    grid = figure.add_gridspec(rows + small_rows, 1, height_ratios=[_RETURN_HEIGHT] * rows + [_SMALL_HEIGHT] * small_rows)
+    grid = figure.add_gridspec(len(heights), 1, height_ratios=heights)
     by_row = [grid[row].subgridspec(1, columns) for row in range(rows)]
     large = [figure.add_subplot(row[column]) for row in by_row for column in range(columns)]
     for axes in large[len(policies) :]:
         axes.set_visible(False)
-    small = [grid[rows + row].subgridspec(1, len(_PANELS)) for row in range(small_rows)]
+    small = [grid[rows + row].subgridspec(1, _SMALL_COLUMNS) for row in range(small_rows)]
+    last = grid[rows + small_rows :, 0].subgridspec(learning_rows, learning_columns)
     panels = [_Panel(f"return/{name}", f"mean return of {name}", axes) for name, axes in zip(policies, large, strict=False)]
     for k, name in enumerate(metrics):
-        axes = figure.add_subplot(small[k // len(_PANELS)][k % len(_PANELS)])
+        axes = figure.add_subplot(small[k // _SMALL_COLUMNS][k % _SMALL_COLUMNS])
         panels.append(_Panel(name, name.removeprefix("episode/"), axes))
-    panels += [_Panel(prefix, label, figure.add_subplot(small[-1][k])) for k, (prefix, label) in enumerate(_PANELS)]
+    panels += [_Panel(prefix, label, figure.add_subplot(last[k])) for k, (prefix, label) in enumerate(learning)]
     for panel in panels:
         panel.axes.set_title(panel.label, fontsize="medium", parse_math=False)  # the name of a policy may hold a $
     return figure, panels
@@ -159,8 +167,9 @@ def _draw_curves(panel: _Panel, runs: Sequence[Lines], names: Sequence[str], pol
         curves = [curve for lines in runs if (curve := _curve(lines, name))[0]]
         text = "in training" if panel.of_returns else name.removeprefix(panel.prefix)
         if not curves:
-            text = "not recorded yet" if panel.of_episodes else "no episode has ended yet"
-            panel.axes.text(0.5, 0.5, text, ha="center", transform=panel.axes.transAxes)
+            if panel.of_returns or panel.of_episodes:  # others have the curve of another policy
+                text = "not recorded yet" if panel.of_episodes else "no episode has ended yet"
+                panel.axes.text(0.5, 0.5, text, ha="center", transform=panel.axes.transAxes)
         elif len(runs) == 1:
             _draw(panel.axes, *curves[0], text, look_of(name, policies))
         else:
@@ -264,14 +273,19 @@ def _draw_baselines(axes: Any, matches: Matches, policy: str) -> None:
 
 def _draw_line(axes: Any, value: float | None, style: str, label: str) -> None:
     """Draw a horizontal line, unless there is no value, or it is no number or too large."""
-    if value is not None and abs(value) < MAX_VALUE:
+    if _is_drawn(value):
         axes.axhline(value, color=NEUTRAL["color"], linestyle=style, linewidth=1.6, label=label)
 
 
 def _curve(lines: Lines, name: str) -> Curve:
     """Return the points of a metric that have a value."""
-    points = [(line["steps"], y) for line in lines if (y := line.get(name)) is not None and abs(y) < MAX_VALUE]
+    points = [(line["steps"], y) for line in lines if _is_drawn(y := line.get(name))]
     return tuple(x or 0.0 for x, _ in points), tuple(y for _, y in points)
+
+
+def _is_drawn(value: float | None) -> TypeGuard[float]:
+    """True for a value that is a number of a size that axes take."""
+    return value is not None and abs(value) < MAX_VALUE
 
 
 def look_of(name: str, policies: Sequence[str]) -> Look:

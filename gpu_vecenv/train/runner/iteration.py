@@ -17,6 +17,7 @@ from gpu_vecenv.train.processes.group import Processes
 from gpu_vecenv.train.processes.late import LateSums
 from gpu_vecenv.train.returns.episodes import EpisodeStats
 from gpu_vecenv.train.returns.metrics import mean_metrics
+from gpu_vecenv.train.run_folder.titles import EPISODE_METRICS
 from gpu_vecenv.train.runner.collector import Collector
 from gpu_vecenv.train.runner.finite import EXPONENTS, FiniteSearch
 from gpu_vecenv.train.runner.metric_rows import MetricRows
@@ -24,9 +25,6 @@ from gpu_vecenv.train.runner.schedule_table import ScheduleTable
 from gpu_vecenv.train.runner.torch_settings import in_precision
 from gpu_vecenv.train.storage.policy_rows import PolicyRows
 from gpu_vecenv.train.storage.samples import Samples
-
-EPISODE_METRICS = ("return", "episode_length", "recent_return", "recent_length")
-"""Names of what ``EpisodeStats.update()`` returns: over the episodes that ended in a rollout, and over the last ones."""
 
 IN_FLIGHT = 16
 """Most iterations in flight. The device has work while the host writes metrics of some iterations."""
