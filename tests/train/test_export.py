@@ -205,11 +205,20 @@ def test_an_onnx_model_takes_and_returns_the_state(memory, action, shared, maske
     policy = with_state(memory, action, shared, masked, agent_ids)
     session = runtime.InferenceSession(str(write_policy(policy, tmp_path / "policy.onnx")))
     assert session.get_outputs()[-1].name == "new_state" and session.get_inputs()[-1].name == "state"
+    assert "state is zeros in rows whose episode begins" in session.get_modelmeta().description
 
     def call(named):
         return [torch.from_numpy(x) for x in session.run(None, {name: x.numpy() for name, x in named.items()})]
 
     play_both(policy, call, shared, masked, agent_ids)
+
+
+@pytest.mark.parametrize("memory", [None, "gru"])
+def test_the_form_of_a_program_says_when_its_state_is_zeros(memory):
+    policy = make_policy("a", group(ACTIONS[0]), 0, NetworkConfig((8,), memory=memory))
+    first, *more = export.form_text("runs/policy.onnx", policy).splitlines()
+    assert first.startswith(f"policy.onnx takes obs (B, ...){', state' if memory else ''} and returns action, logits")
+    assert more == ([export.STATE_TEXT] if memory else [])
 
 
 def test_the_policy_is_not_changed(tmp_path):
@@ -268,7 +277,10 @@ def test_the_command_exports_a_policy_of_a_run(run, tmp_path, capsys):
     action, logits = torch.export.load(path).module()(obs)
     torch.testing.assert_close(logits, torch.cat([x.log_softmax(-1) for x in policy.outputs(obs).split([3, 3], -1)], -1))
     assert main(["export", str(checkpoint), str(path)]) == 2
-    assert "expected the name of one of the run's policies ['tagger', 'runner'], got None" in capsys.readouterr().err
+    expected = "policy: expected the name of one of the run's policies ['tagger', 'runner'], got None"
+    assert capsys.readouterr().err.strip() == f"gpu-vecenv export: {expected}"
+    assert main(["export", str(checkpoint), str(tmp_path / "runner.pth"), "--policy", "runner"]) == 2
+    assert capsys.readouterr().err.startswith("gpu-vecenv export: path: expected a file that ends with .pt2, .onnx or .pt, got ")
 
 
 def test_a_policy_of_another_shape_raises_an_error(run, tmp_path):

@@ -27,6 +27,9 @@ from gpu_vecenv.train.policies.q_policy import QPolicy
 SUFFIXES = (".pt2", ".onnx", ".pt")
 """Endings of exported files: a program of torch.export, an ONNX model, and a TorchScript program."""
 
+STATE_TEXT = "state is zeros in rows whose episode begins or whose agent joins, and else new_state of the step before"
+"""Rule for the caller of a program with a state; an ONNX model has it as its ``doc_string``."""
+
 
 def write_policy(policy: Policy, path: str | Path) -> Path:
     """Write a policy with its normalisation and action scale as a program without randomness.
@@ -74,13 +77,13 @@ def write_policy(policy: Policy, path: str | Path) -> Path:
     """
     path = Path(path)
     if path.suffix not in SUFFIXES:
-        raise ConfigError(f"export: expected a file that ends with {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}, got {path}")
+        raise ConfigError(f"path: expected a file that ends with {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}, got {path}")
     if not isinstance(policy, ActorCritic | ActorPolicy):
-        raise ConfigError(f"export: expected a policy with a network, got {type(policy).__name__}")
+        raise ConfigError(f"policy: expected a policy with a network, got {type(policy).__name__}")
     missing = [name for name in ("onnx", "onnxscript") if path.suffix == ".onnx" and importlib.util.find_spec(name) is None]
     if missing:
         needs = " and ".join(missing)
-        raise MissingExtraError(f'export: a file that ends with .onnx needs {needs}: pip install "gpu-vecenv[export]"')
+        raise MissingExtraError(f'a file that ends with .onnx needs {needs}: pip install "gpu-vecenv[export]"')
     program = program_of(policy)
     policy, group = program.policy, policy.group
     obs = samples_of(policy.network, group)
@@ -98,7 +101,7 @@ def write_policy(policy: Policy, path: str | Path) -> Path:
             exported = torch.export.export(program, tuple(inputs.values()), named, dynamic_shapes=shapes)
             content = _pt2(exported) if path.suffix == ".pt2" else _onnx(exported, [*inputs, *named], program.output_names)
     except Exception as error:  # torch raises errors of many types for a network with data-dependent Python code
-        raise ConfigError(f"export: expected a network that torch can export, got {type(error).__name__}: {error}") from error
+        raise ConfigError(f"network: expected a network that torch can export, got {type(error).__name__}: {error}") from error
     with atomic_file(path) as partial:
         Path(partial).write_bytes(content)
     return path
@@ -220,14 +223,15 @@ def _torchscript(program: Program, inputs: dict[str, Tensor]) -> bytes:
 
 
 def form_text(path: str | Path, policy: ActorCritic | ActorPolicy) -> str:
-    """Return in words what an exported file takes and returns, and for how many samples at a time."""
+    """Return in words what an exported file takes and returns, and for how many samples; a second line says what a state is."""
     group = policy.group
     rows, takes = (_Rows, ["obs (B, ...)"]) if group.shared is None else (_Worlds, ["shared (B, S)", "own (B, a, P)"])
     takes += ["mask"] if group.masked else []
     takes += [] if policy.ids is None else ["agent"]
     takes += [] if policy.state_shape is None else ["state"]
     names = rows(policy).output_names
-    return f"{Path(path).name} takes {', '.join(takes)} and returns {', '.join(names)}, for any number B of samples at a time"
+    form = f"{Path(path).name} takes {', '.join(takes)} and returns {', '.join(names)}, for any number B of samples at a time"
+    return form if policy.state_shape is None else f"{form}\n{STATE_TEXT}"
 
 
 def _onnx(exported: torch.export.ExportedProgram, input_names: list[str], output_names: list[str]) -> bytes:
@@ -242,4 +246,6 @@ def _onnx(exported: torch.export.ExportedProgram, input_names: list[str], output
             log.setLevel(level)
     if program is None:
         raise RuntimeError("torch.onnx.export returned no model")
-    return bytes(program.model_proto.SerializeToString())
+    model = program.model_proto
+    model.doc_string = STATE_TEXT if "state" in input_names else ""
+    return bytes(model.SerializeToString())

@@ -26,11 +26,11 @@ def export_policy(source: Policy | str | Path, path: str | Path, policy: str | N
         MissingExtraError: a library that the format needs is missing.
         OSError: the file cannot be written.
     """
-    return write_policy(source if isinstance(source, Policy) else saved_policy(source, policy, caller="export").policy, path)
+    return write_policy(source if isinstance(source, Policy) else saved_policy(source, policy).policy, path)
 
 
 def export_with_text(run: str | Path, path: str | Path, policy: str | None = None) -> tuple[Path, str]:
     """Write a policy of a run, and return the path and the form of the program in words; see ``export_policy()``."""
-    saved = saved_policy(run, policy, caller="export").policy
+    saved = saved_policy(run, policy).policy
     written = write_policy(saved, path)
     return written, form_text(path, saved)  # type: ignore[arg-type]  # write_policy() has refused others
