@@ -13,8 +13,9 @@ from process_cases import CASES, assert_close, hashes, of_cases
 from ranks import in_processes
 
 from examples.evolution import EvolutionConfig
-from gpu_vecenv.train import ConfigError, NetworkConfig, TrainConfig, Trainer
+from gpu_vecenv.train import ConfigError, LostRankError, NetworkConfig, TrainConfig, Trainer
 from gpu_vecenv.train.processes import direct, group
+from gpu_vecenv.train.processes.join import OtherGroup
 from gpu_vecenv.train.processes.late import LateSums
 
 
@@ -99,6 +100,43 @@ def test_the_process_that_holds_the_store_leaves_last(tmp_path):
         return True
 
     assert in_processes(2, act, tmp_path) == [True, True]
+
+
+def test_processes_of_another_library(tmp_path):
+    """Torch's default group is there already. Signs of life end and begin again, and tell of an error."""
+
+    def act(processes):
+        other = OtherGroup("cpu", 2, "127.0.0.1")
+        mine, words = other.processes, []
+        for word in ("first", "second"):
+            words.append(mine.from_first(lambda word=word: word))
+            words.append(mine.to_first(f"{word} of {mine.rank}".encode()))
+            other.end()
+            other.begin()
+        total = mine.sum(torch.tensor([1.0, mine.rank]))
+        why = ""
+        if mine.is_first:
+            other.fail(ValueError("no more"))
+        else:
+            with pytest.raises(LostRankError) as caught:
+                mine.from_first(lambda: "a word that the first process does not give")
+            why = str(caught.value)
+            other.fail(caught.value)
+        processes.sum(torch.zeros(1))  # the first process holds the store until now
+        return total, words, why
+
+    first, second = in_processes(2, act, tmp_path)
+    assert first[0].tolist() == second[0].tolist() == [2.0, 1.0]
+    assert first[1] == ["first", [b"first of 0", b"first of 1"], "second", [b"second of 0", b"second of 1"]]
+    assert second[1] == ["first", [], "second", []]
+    assert second[2] == "rank 0 of 2 is lost: ValueError: no more"
+
+
+def test_sizes_are_not_measured_by_several_processes():
+    """No variable of a launcher tells of processes that another library started."""
+    processes = SimpleNamespace(rank=0, count=2, is_first=True)
+    with pytest.raises(ConfigError, match="num_envs: expected a number in a run of 2 processes, got 'auto'"):
+        Trainer(TrainConfig("WarpCartPole-v1", "auto", 1000), quiet=True, processes=processes)
 
 
 def test_sums_are_direct_if_all_processes_can_make_them(tmp_path, monkeypatch):

@@ -52,13 +52,16 @@ class DirectSums:
         self._add_up(x)
 
 
-def direct_sums(group: dist.ProcessGroup, device: str, on_this_host: int) -> DirectSums | None:
+def direct_sums(
+    group: dist.ProcessGroup, device: str, on_this_host: int, host: dist.ProcessGroup | None = None
+) -> DirectSums | None:
     """Return the sums of a group; None if a process cannot make them, which it warns of, or ``GPU_VECENV_SUMS`` asks for NCCL.
 
     Args:
         group: all processes of the run, with a GPU each.
         device: GPU of this process.
-        on_this_host: processes of this host, which have its first GPUs.
+        on_this_host: processes of this host.
+        host: the same processes, for arrays of the host; None: torch's default group.
 
     Raises:
         ConfigError: the variable has another value.
@@ -67,9 +70,12 @@ def direct_sums(group: dist.ProcessGroup, device: str, on_this_host: int) -> Dir
     if asked not in ("direct", "nccl"):
         raise ConfigError(f"{VARIABLE}: expected 'direct' or 'nccl', got {asked!r}")
     count, mine = group.size(), torch.device(device).index
-    peers = [torch.cuda.can_device_access_peer(mine, other) for other in range(on_this_host) if other != mine]
-    sums = None
-    if asked == "direct" and count in COUNTS and on_this_host == count and all(peers):
+    numbers = torch.zeros(count, dtype=torch.int64, device="cpu")
+    numbers[group.rank()] = mine
+    dist.all_reduce(numbers, group=host)
+    sums, is_one_host = None, on_this_host == count
+    can_read = is_one_host and all(torch.cuda.can_device_access_peer(mine, other) for other in numbers.tolist() if other != mine)
+    if asked == "direct" and count in COUNTS and can_read:
         # The kernel needs no multicast of NVLink, which some hosts offer and then refuse.
         os.environ.setdefault("TORCH_SYMM_MEM_DISABLE_MULTICAST", "1")
         try:
@@ -77,5 +83,5 @@ def direct_sums(group: dist.ProcessGroup, device: str, on_this_host: int) -> Dir
         except RuntimeError as error:  # the other processes may have succeeded, and then forget it
             warnings.warn(f"all sums over processes are NCCL's, which takes longer: {error}", stacklevel=2)
     succeeded = torch.tensor([sums is not None], dtype=torch.int32, device="cpu")
-    dist.all_reduce(succeeded, dist.ReduceOp.MIN)
+    dist.all_reduce(succeeded, dist.ReduceOp.MIN, group=host)
     return sums if succeeded.item() else None

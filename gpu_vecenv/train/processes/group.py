@@ -28,14 +28,15 @@ class Processes:
         count: number of processes.
         backend: ``gloo`` or ``nccl``, which adds up tensors of the run's device.
         direct: sums of small arrays on GPUs of one host; None: ``backend`` adds up all arrays.
+        device: device of this process; None: the one that ``own_device()`` returns.
         collect: takes the sums that ``sum_then()`` is asked for, see ``LateSums``; None: they are made at once.
     """
 
     def __init__(
         self, rank: int, count: int, backend: str, store: Store, signs: Signs, group: dist.ProcessGroup | None = None,
-        direct: DirectSums | None = None,
+        direct: DirectSums | None = None, host: dist.ProcessGroup | None = None,
     ) -> None:  # fmt: skip
-        """Store the parts of a group; see ``joined()``.
+        """Store the parts of a group; see ``joined()`` and ``OtherGroup``.
 
         Args:
             rank: number of this process.
@@ -45,9 +46,11 @@ class Processes:
             signs: signs of life of all processes.
             group: what adds up tensors of the device; None: torch's default group, which is gloo.
             direct: what adds up small tensors of the device; None: the group.
+            host: what sends arrays of the host; None: torch's default group, which is gloo.
         """
         self.rank, self.count, self.backend, self.signs, self.direct = rank, count, backend, signs, direct
-        self._store, self._group, self._words = store, group, 0
+        self._store, self._group, self._host, self._words, self._leaves = store, group, host, 0, 0
+        self.device: str | None = None
         self.collect: Callable[[Tensor, Callable[[Tensor], object]], None] | None = None
 
     def __deepcopy__(self, memo: object) -> Processes:
@@ -160,12 +163,14 @@ class Processes:
         Raises:
             LostRankError: a process is gone.
         """
+        self._leaves += 1
+        left, gone = (f"{word}/{self._leaves}" for word in ("left", "gone"))
         with self._errors():
-            self._store.set(f"left/{self.rank}", "")
-            self._wait_for_keys(f"left/{rank}" for rank in range(self.count))
-            self._store.set(f"gone/{self.rank}", "")
+            self._store.set(f"{left}/{self.rank}", "")
+            self._wait_for_keys(f"{left}/{rank}" for rank in range(self.count))
+            self._store.set(f"{gone}/{self.rank}", "")
             if self.is_first:
-                self._wait_for_keys(f"gone/{rank}" for rank in range(self.count))
+                self._wait_for_keys(f"{gone}/{rank}" for rank in range(self.count))
 
     def _wait_for_keys(self, keys: Iterable[str]) -> None:
         names = list(keys)
@@ -183,14 +188,14 @@ class Processes:
         size = torch.tensor([len(words)], dtype=torch.int64, device="cpu")
         with self._errors():
             if not self.is_first:
-                dist.send(size, 0)
-                dist.send(words, 0)
+                dist.send(size, 0, group=self._host)
+                dist.send(words, 0, group=self._host)
                 return []
             received = [content]
             for rank in range(1, self.count):
-                dist.recv(size, rank)
+                dist.recv(size, rank, group=self._host)
                 other = torch.empty(int(size), dtype=torch.uint8, device="cpu")
-                dist.recv(other, rank)
+                dist.recv(other, rank, group=self._host)
                 received.append(other.numpy().tobytes())
             return received
 

@@ -1,4 +1,4 @@
-"""Joins the processes that ``torchrun`` started, or another launcher with the same variables."""
+"""Joins the processes that ``torchrun`` started, or another launcher with the same variables, or those of another library."""
 
 from __future__ import annotations
 
@@ -77,14 +77,96 @@ def _join(device: str) -> Processes:
     store = _of_this_start(launchers, rank, count)
     signs = Signs(rank, count, PrefixStore("signs", store))
     dist.init_process_group("gloo", store=PrefixStore("group", store), rank=rank, world_size=count, timeout=TIMEOUT)
-    words = PrefixStore("words", store)
+    return _with_sums(device, number("LOCAL_WORLD_SIZE", 1), store, signs)
+
+
+def _with_sums(
+    device: str, on_this_host: int, store: Store, signs: Signs, host: dist.ProcessGroup | None = None
+) -> Processes:
+    """Return the processes with what adds up tensors of their devices.
+
+    Args:
+        device: device of this process.
+        on_this_host: processes of this host.
+        store: words between processes.
+        signs: signs of life of all processes.
+        host: see ``Processes``.
+    """
+    rank, count, words = signs.rank, signs.count, PrefixStore("words", store)
     if device.startswith("cuda"):
         torch.cuda.set_device(device)
-        on_this_host = number("LOCAL_WORLD_SIZE", 1)
         if on_this_host <= torch.cuda.device_count():
             group = dist.new_group(backend="nccl", timeout=TIMEOUT)
-            return Processes(rank, count, "nccl", words, signs, group, direct_sums(group, device, on_this_host))
-    return Processes(rank, count, "gloo", words, signs)
+            return Processes(rank, count, "nccl", words, signs, group, direct_sums(group, device, on_this_host, host), host)
+    return Processes(rank, count, "gloo", words, signs, host, host=host)
+
+
+class OtherGroup:
+    """The processes of torch's default group, which another library made and ends; all of them make the same calls.
+
+    Signs of life are given from the start, or ``begin()``, to ``end()``. Outside, a process may end by itself.
+
+    Attributes:
+        processes: the processes.
+    """
+
+    def __init__(self, device: str, on_this_host: int, address: str) -> None:
+        """Make groups and a store for the run beside those of the library.
+
+        Args:
+            device: device of this process, such as ``cuda:1``.
+            on_this_host: processes of this host.
+            address: address of the first process's host.
+
+        Raises:
+            ConfigError: ``GPU_VECENV_SUMS`` has an unknown value.
+        """
+        host = dist.new_group(backend="gloo", timeout=TIMEOUT)
+        self._store, self._blocks = _store_of(host, address), 0
+        self.processes = _with_sums(device, on_this_host, self._store, self._signs(), host)
+        self.processes.device = device
+
+    def _signs(self) -> Signs:
+        self._blocks += 1
+        return Signs(dist.get_rank(), dist.get_world_size(), PrefixStore(f"signs/{self._blocks}", self._store))
+
+    def begin(self) -> None:
+        """Give signs of life again."""
+        self.processes.signs.close()
+        self.processes.signs = self._signs()
+
+    def end(self) -> None:
+        """Wait until all processes are here, and give no signs of life from now on.
+
+        Raises:
+            LostRankError: a process is gone.
+        """
+        self.processes.leave()
+        self.processes.signs.close()
+
+    def fail(self, error: BaseException) -> None:
+        """Tell the others of an error of this process, and give no signs of life from now on."""
+        signs = self.processes.signs
+        signs.close()  # first, because the program may catch the error, and then the thread must not end it
+        if not isinstance(error, LostRankError):
+            signs.fail(f"{type(error).__name__}: {error}")
+
+
+def _store_of(host: dist.ProcessGroup, address: str) -> Store:
+    """Return a store that the first process holds.
+
+    Args:
+        host: the processes, for arrays of the host.
+        address: address of the first process's host.
+    """
+    make = dist.TCPStore  # type: ignore[attr-defined]  # torch's stubs lack it
+    port = torch.zeros(1, dtype=torch.int64, device="cpu")
+    store: Store | None = None
+    if dist.get_rank() == 0:
+        store = made = make(address, 0, is_master=True, wait_for_workers=False, timeout=TIMEOUT)
+        port[0] = made.port
+    dist.broadcast(port, 0, group=host)
+    return store or make(address, int(port), is_master=False, timeout=TIMEOUT)
 
 
 def _of_this_start(store: Store, rank: int, count: int) -> Store:

@@ -66,7 +66,7 @@ def device_of_process(config: ResolvedConfig, processes: Processes | None, is_ne
     if processes is None:
         return config
     require(not is_new or ":" not in config.device, "device", "auto, cpu or cuda in a run of several processes", config.device)
-    return dataclasses.replace(config, device=own_device(config.device))
+    return dataclasses.replace(config, device=processes.device or own_device(config.device))
 
 
 def require_spread(algorithms: Mapping[str, Algorithm], spread: Spread, processes: Processes | None) -> None:
