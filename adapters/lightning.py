@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import dataclasses
 import json
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,8 @@ from gpu_vecenv.spec.validation import abbreviated
 from gpu_vecenv.train.config import Precision, TrainConfig
 from gpu_vecenv.train.config.checks import COUNT, require
 from gpu_vecenv.train.errors import ConfigError
+from gpu_vecenv.train.processes.join import OtherGroup
+from gpu_vecenv.train.processes.states import whole_state
 from gpu_vecenv.train.runner.periodic_evaluation import PeriodicEvaluation, evaluation_metrics
 from gpu_vecenv.train.runner.torch_settings import torch_threads
 from gpu_vecenv.train.runner.trainer import Trainer
@@ -23,7 +27,7 @@ from gpu_vecenv.train.runner.trainer import Trainer
 try:
     import lightning.pytorch as lightning
     from lightning.pytorch import callbacks
-    from lightning.pytorch.strategies import SingleDeviceStrategy
+    from lightning.pytorch.strategies import DDPStrategy, SingleDeviceStrategy, Strategy
 except ImportError as error:
     raise MissingExtraError('this adapter needs Lightning: pip install "gpu-vecenv[lightning]"') from error
 
@@ -57,9 +61,18 @@ REFUSED_CALLBACKS: dict[type, str] = {
 }
 """Callbacks of Lightning that cannot have their effect, and why."""
 
+DDP_OPTIONS = {
+    "_ddp_kwargs": "options of DistributedDataParallel, such as find_unused_parameters",
+    "_ddp_comm_hook": "ddp_comm_hook",
+    "_ddp_comm_state": "ddp_comm_state",
+    "_ddp_comm_wrapper": "ddp_comm_wrapper",
+    "_model_averaging_period": "model_averaging_period",
+}
+"""Attributes of ``DDPStrategy`` with options that are about gradients of ``DistributedDataParallel``, and these."""
+
 GPU_TRANSITIONS = 1 << 24
-"""Transitions of agents in a training step on a GPU, if no number of iterations is given. An H100 takes some 20 ms for as many,
-with small networks; Lightning's own work after a step takes 0.8 ms."""
+"""Transitions of the agents of a process in a training step on a GPU, if no number of iterations is given. An H100 takes some
+20 ms for as many, with small networks; Lightning's own work after a step takes 0.8 ms."""
 
 MOST_ITERATIONS = 32
 """Largest number of iterations that a training step has without a given one. The shortest iterations take a millisecond."""
@@ -71,6 +84,9 @@ class LightningRun(lightning.LightningModule):
     The run has the bits of ``Trainer.train()``. The algorithms update the policies themselves, so Lightning's optimisation is
     manual, and ``global_step`` counts training steps. A checkpoint of Lightning holds the whole run, so ``fit(ckpt_path=...)``
     goes on with the same bits. The run ends at ``total_steps``, or earlier by a limit of Lightning's trainer.
+
+    With ``strategy="ddp"`` it is a run in several processes, as under ``torchrun``: ``num_envs`` and ``total_steps`` are totals,
+    and all of them make the same calls.
 
     Example::
 
@@ -125,6 +141,7 @@ class LightningRun(lightning.LightningModule):
         self.iterations_per_step, self._networks = iterations_per_step, networks
         self._run: Trainer | None = None
         self._evaluation: PeriodicEvaluation | None = None
+        self._group: OtherGroup | None = None
         counts = ("iterations_per_epoch", "evaluation_episodes", "iterations_per_step")
         self.save_hyperparameters({"config": self.config.to_options(), **{name: getattr(self, name) for name in counts}})
 
@@ -138,7 +155,12 @@ class LightningRun(lightning.LightningModule):
         if self._run is None:
             trainer = self._attached()
             config = self.config if trainer is None else suited(self.config, trainer)
-            run = Trainer(config, quiet=True, networks=self._networks)
+            if trainer is not None and trainer.world_size > 1:
+                self._group = group_of(trainer)
+                config = dataclasses.replace(config, device=config.device.partition(":")[0])
+            run = Trainer(config, quiet=True, networks=self._networks, processes=self._group and self._group.processes)
+            if self._group is not None:  # Lightning ends NCCL's group at the exit, and a graph with sums must be freed before
+                atexit.register(_close, weakref.ref(run))
             self.policies = Residents(run.policies)
             episodes = dataclasses.replace(run.config, evaluation_episodes=self.evaluation_episodes)
             self._run, self._evaluation = run, PeriodicEvaluation(episodes, run.parts)
@@ -151,7 +173,14 @@ class LightningRun(lightning.LightningModule):
             return self.iterations_per_step
         if not self.run.env.device.startswith("cuda"):
             return 1
-        return default_step_size(self.run.steps_per_iteration * self.run.env.num_agents, self.iterations_per_epoch)
+        worlds_here = self.run.config.num_envs // self.num_processes
+        transitions = worlds_here * self.run.parts.num_steps * self.run.env.num_agents
+        return default_step_size(transitions, self.iterations_per_epoch)
+
+    @property
+    def num_processes(self) -> int:
+        """Number of processes of ``run``."""
+        return 1 if self._group is None else self._group.processes.count
 
     @property
     def evaluation(self) -> PeriodicEvaluation:
@@ -171,7 +200,7 @@ class LightningRun(lightning.LightningModule):
         """Check the options of Lightning's trainer before any callback prepares itself; Lightning calls this.
 
         Returns:
-            No callbacks: those of Lightning's trainer are all.
+            No callbacks in one process; in several ones, that which tells whether all of them live.
 
         Raises:
             ConfigError: an option cannot have its effect, or differs from that of a run that exists already.
@@ -181,11 +210,18 @@ class LightningRun(lightning.LightningModule):
         if self._run is not None:
             for name, now in (("device", self._run.env.device), ("precision", self._run.config.precision)):
                 require(getattr(config, name) == now, name, f"{now!r}, as the run has it already", getattr(config, name))
-        return []
+            count, now = self.trainer.world_size, self.num_processes
+            require(count == now, "devices", f"{now}, the number of processes that the run has already", count)
+        has_it = any(isinstance(callback, SignsOfLife) for callback in self.trainer.callbacks)
+        return [] if has_it or self.trainer.world_size == 1 else [SignsOfLife()]
 
     def configure_model(self) -> None:
         """Make the run; Lightning calls this."""
         self.run  # noqa: B018  (it is made at its first use)
+
+    def on_fit_start(self) -> None:
+        """Take the module out of ``DistributedDataParallel``, which has no gradients to add up; Lightning calls this."""
+        self.trainer.strategy.model = self
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         """Return the optimiser whose steps are iterations; Lightning calls this."""
@@ -270,8 +306,12 @@ class LightningRun(lightning.LightningModule):
         """
         run = self.run
         with torch_threads(run.config.threads), torch.autocast(torch.device(run.env.device).type, enabled=False):
-            metrics = evaluation_metrics(self.evaluation.measured())
-        self.log_dict(metrics, batch_size=1)
+            if self._group is None:
+                metrics = evaluation_metrics(self.evaluation.measured())
+            else:  # the first process measures
+                metrics = self._group.processes.from_first(lambda: evaluation_metrics(self.evaluation.measured()))
+        # All processes have the same number, of which Lightning's mean may be another one by rounding.
+        self.log_dict(metrics, batch_size=1, reduce_fx="max", sync_dist=self._group is not None)
         return metrics
 
     test_step = validation_step
@@ -279,7 +319,8 @@ class LightningRun(lightning.LightningModule):
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Add the state of the run to a checkpoint that holds more than weights; Lightning calls this."""
         if "optimizer_states" in checkpoint:
-            checkpoint[STATE] = self.run.state_dict()
+            state = self.run.state_dict()
+            checkpoint[STATE] = state if self._group is None else whole_state(self._group.processes, state)
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Take the state of the run from a checkpoint that holds it; Lightning calls this.
@@ -292,6 +333,25 @@ class LightningRun(lightning.LightningModule):
         run = self.run  # also for weights alone, which have a place only then
         if STATE in checkpoint:
             run.load_state_dict(checkpoint[STATE], path)
+
+
+class SignsOfLife(callbacks.Callback):
+    """Lets the processes of a run watch each other while Lightning works, so that a lost one ends the others by its name."""
+
+    def setup(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, stage: str) -> None:
+        """Give signs again, if the run exists already; Lightning calls this before its work."""
+        if (group := other_group(pl_module)) is not None:
+            group.begin()
+
+    def teardown(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, stage: str) -> None:
+        """Wait for the other processes, and give no more signs; Lightning calls this after its work."""
+        if (group := other_group(pl_module)) is not None:
+            group.end()
+
+    def on_exception(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, exception: BaseException) -> None:
+        """Tell the other processes; Lightning calls this for an error."""
+        if (group := other_group(pl_module)) is not None:
+            group.fail(exception)
 
 
 class Iterations:
@@ -390,11 +450,8 @@ def require_supported(trainer: lightning.Trainer) -> None:
         ConfigError: one cannot; the error names it.
     """
     strategy = trainer.strategy
-    if not isinstance(strategy, SingleDeviceStrategy) or trainer.world_size != 1:
-        raise ConfigError(
-            f"strategy: expected one device and one process, got {type(strategy).__name__} with {trainer.world_size}; "
-            "a run lies on one device: Trainer(devices=1, strategy='auto')"
-        )
+    require_strategy(strategy)
+    require(trainer.num_nodes == 1, "num_nodes", "1, as no test has tried several hosts with Lightning", trainer.num_nodes)
     device = strategy.root_device.type
     require(device in ("cpu", "cuda"), "accelerator", "'cpu' or 'gpu' with CUDA", device)
     if trainer.precision not in PRECISIONS:
@@ -413,6 +470,46 @@ def require_supported(trainer: lightning.Trainer) -> None:
                 "callbacks: expected ModelCheckpoint(every_n_train_steps=...), got one with train_time_interval, which Lightning "
                 "does not follow in manual optimisation"
             )
+
+
+def require_strategy(strategy: Strategy) -> None:
+    """Check that a strategy is that of one process, or ``ddp`` without options about the gradients.
+
+    Raises:
+        ConfigError: it is another one.
+    """
+    expected = "strategy: expected 'auto' with one device, or 'ddp'"
+    if isinstance(strategy, SingleDeviceStrategy):
+        return
+    if type(strategy) is not DDPStrategy:
+        got = type(strategy).__name__
+        raise ConfigError(f"{expected}, got {got}: each process has all weights of a run, and a part of its worlds")
+    start = getattr(strategy, "_start_method", "popen")
+    if start != "popen":
+        raise ConfigError(f"{expected}, got one that starts processes by {start!r}: they end with fit(), and the run with them")
+    for attribute, option in DDP_OPTIONS.items():
+        if getattr(strategy, attribute, None):
+            raise ConfigError(f"{expected}, got DDPStrategy with {option}: a run adds up its gradients itself")
+    if getattr(strategy, "_layer_sync", None) is not None:
+        raise ConfigError("sync_batchnorm: expected False, because it replaces layers, whose weights stay at their addresses")
+
+
+def other_group(module: lightning.LightningModule) -> OtherGroup | None:
+    """Return the processes of a module's run; None if it has none, or is not a run."""
+    return module._group if isinstance(module, LightningRun) else None
+
+
+def group_of(trainer: lightning.Trainer) -> OtherGroup:
+    """Return the processes of Lightning's trainer, which has made torch's default group."""
+    strategy = trainer.strategy
+    assert isinstance(strategy, DDPStrategy) and strategy.cluster_environment is not None
+    return OtherGroup(str(strategy.root_device), strategy.num_processes, strategy.cluster_environment.main_address)
+
+
+def _close(run: weakref.ref[Trainer]) -> None:
+    """Close a run that still exists."""
+    if (trainer := run()) is not None:
+        trainer.close()
 
 
 def _from_options(options: object) -> TrainConfig:

@@ -301,7 +301,6 @@ def test_other_options_of_lightning(tmp_path):
 
 
 REFUSED = {
-    "strategy": ({"strategy": "ddp"}, "strategy: expected one device and one process, got DDPStrategy"),
     "precision": ({"precision": "64-true"}, "precision: expected one of.*got '64-true'"),
     "overfit_batches": ({"overfit_batches": 1}, "overfit_batches: expected 0"),
     "clipping": ({"gradient_clip_val": 0.5}, r"Remove `Trainer\(gradient_clip_val=0.5\)`"),
@@ -316,7 +315,6 @@ REFUSED = {
 }
 
 
-@pytest.mark.limit("Lightning", "strategies of several processes: a run lies on one device")
 @pytest.mark.limit("Lightning", "gradient_clip_val, accumulate_grad_batches, overfit_batches: algorithms have their own options")
 @pytest.mark.limit("Lightning", "precision other than 32-true and bf16-mixed: TrainConfig has tf32 and float16")
 @pytest.mark.limit("Lightning", "callbacks that change weights, rates or sizes, such as StochasticWeightAveraging")
@@ -324,11 +322,6 @@ REFUSED = {
 def test_options_without_an_effect_are_refused_by_name(case, tmp_path):
     options, message = REFUSED[case]
     module, trainer = LightningRun(CONFIG), lightnings(tmp_path, **options)
-    if case == "strategy":  # before processes are started
-        module.trainer = trainer
-        with pytest.raises(ConfigError, match=message):
-            module.configure_callbacks()
-        return
     with pytest.raises(Exception, match=message) as caught:
         trainer.fit(module)
     if case not in ("clipping", "accumulation"):
