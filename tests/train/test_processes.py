@@ -132,13 +132,6 @@ def test_processes_of_another_library(tmp_path):
     assert second[2] == "rank 0 of 2 is lost: ValueError: no more"
 
 
-def test_sizes_are_not_measured_by_several_processes():
-    """No variable of a launcher tells of processes that another library started."""
-    processes = SimpleNamespace(rank=0, count=2, is_first=True)
-    with pytest.raises(ConfigError, match="num_envs: expected a number in a run of 2 processes, got 'auto'"):
-        Trainer(TrainConfig("WarpCartPole-v1", "auto", 1000), quiet=True, processes=processes)
-
-
 def test_sums_are_direct_if_all_processes_can_make_them(tmp_path, monkeypatch):
     monkeypatch.setattr(torch.cuda, "can_device_access_peer", lambda one, other: one != other)
 

@@ -23,6 +23,7 @@ from gpu_vecenv.train.config.checks import COUNT, checked, require
 from gpu_vecenv.train.config.presets import preset_of
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.processes.group import Processes
+from gpu_vecenv.train.processes.join import own_device
 from gpu_vecenv.train.processes.launcher import num_processes
 from gpu_vecenv.train.run_folder.progress import Progress
 from gpu_vecenv.train.run_folder.sizes_table import print_sizes, save_sizes
@@ -105,7 +106,8 @@ def find_sizes(
     if processes is None:
         of_process, table = _measured(config, quiet, *options)
     else:
-        of_process, table = processes.from_first(lambda: _measured(config, quiet, *options))
+        here = dataclasses.replace(config, device=processes.device or own_device(config.device))
+        of_process, table = processes.from_first(lambda: _measured(here, quiet, *options))
     local = Sizes(*of_process)
     sizes = local._replace(num_envs=local.num_envs * count)
     named = dataclasses.replace(config, num_envs=None, auto_sizes=None)

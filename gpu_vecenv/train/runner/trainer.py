@@ -31,7 +31,7 @@ from gpu_vecenv.train.run_folder.run_files import RunFiles
 from gpu_vecenv.train.run_folder.sink import Sink
 from gpu_vecenv.train.run_folder.terminal import say
 from gpu_vecenv.train.run_folder.weights_and_biases import require_wandb
-from gpu_vecenv.train.runner.auto_sizes import FoundSizes, find_sizes, require_sizes
+from gpu_vecenv.train.runner.auto_sizes import FoundSizes, find_sizes
 from gpu_vecenv.train.runner.build import close_on_error, load_policy, make_env
 from gpu_vecenv.train.runner.callbacks import Callback, checked_callbacks, checked_sinks, reason_to_stop
 from gpu_vecenv.train.runner.effects import require_effects, require_parts, require_read, require_teams, require_used
@@ -190,7 +190,6 @@ class Trainer:
         """Return the options of a new run with numbers for ``num_envs="auto"``, and what the search for them found."""
         if config.num_envs != AUTO:
             return config, None
-        require_sizes(config, rank_and_count(self.processes)[1])
         if self._functions:
             raise ConfigError(f"num_envs: expected a number with functions among the opponents, got {AUTO!r}")
         if config.out is not None:
