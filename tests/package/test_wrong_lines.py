@@ -94,7 +94,6 @@ train WarpTag-v0 --env env_spec=5 | got ['env_spec'], which are arguments of mak
 train WarpTag-v0 --env vectorization_mode=sync | got ['vectorization_mode'], which are arguments of make_vec
 train WarpTag-v0 --env wrappers=5 | got ['wrappers'], which are arguments of make_vec
 train WarpTag-v0 --gpus 0 | --gpus: expected a number from 1 on, got 0
-train WarpTag-v0 --gpus 2 --num-envs auto | num_envs: expected a number in a run of 2 processes, got 'auto'
 train WarpTag-v0 --gpus 99 --num-envs 99 --device cuda | --gpus: expected at most
 train WarpTag-v0 --gpus 3 --num-envs 8 | num_envs: expected a multiple of 3, the number of processes, got 8
 train WarpTag-v0 --gpus 2 --seeds 2 | --gpus: expected one run in several processes, got those of 2 with --gpus 2
