@@ -158,7 +158,8 @@ class LightningRun(lightning.LightningModule):
             if trainer is not None and trainer.world_size > 1:
                 self._group = group_of(trainer)
                 config = dataclasses.replace(config, device=config.device.partition(":")[0])
-            run = Trainer(config, quiet=True, networks=self._networks, processes=self._group and self._group.processes)
+            processes = None if self._group is None else self._group.processes
+            run = Trainer(config, quiet=True, networks=self._networks, processes=processes)
             if self._group is not None:  # Lightning ends NCCL's group at the exit, and a graph with sums must be freed before
                 atexit.register(_close, weakref.ref(run))
             self.policies = Residents(run.policies)
@@ -210,8 +211,8 @@ class LightningRun(lightning.LightningModule):
         if self._run is not None:
             for name, now in (("device", self._run.env.device), ("precision", self._run.config.precision)):
                 require(getattr(config, name) == now, name, f"{now!r}, as the run has it already", getattr(config, name))
-            count, now = self.trainer.world_size, self.num_processes
-            require(count == now, "devices", f"{now}, the number of processes that the run has already", count)
+            asked, count = self.trainer.world_size, self.num_processes
+            require(asked == count, "devices", f"{count}, the number of processes that the run has already", asked)
         has_it = any(isinstance(callback, SignsOfLife) for callback in self.trainer.callbacks)
         return [] if has_it or self.trainer.world_size == 1 else [SignsOfLife()]
 
