@@ -98,7 +98,8 @@ def wheel(checkout, tmp_path_factory) -> Path:
     """Return the wheel built from the sdist built from the checkout."""
     folder = tmp_path_factory.mktemp("wheel")
     with tarfile.open(build("build_sdist", checkout, folder / "sdist")) as archive:
-        archive.extractall(folder / "tree", filter="data")
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11.2 has none
+        archive.extractall(folder / "tree")
     (tree,) = (folder / "tree").iterdir()
     reuse_objects(tree)
     return build("build_wheel", tree, folder / "dist")
