@@ -57,13 +57,13 @@ def main(accelerator, folder):
     again = LightningRun(TAG, iterations_per_step=1)
     bare = {"logger": False, "enable_checkpointing": False, "limit_val_batches": 0}
     lightning.Trainer(**options, **bare).fit(again, ckpt_path=folder / "step=3.ckpt")
-    found = {
+    results = {
         "weights": weights(module), "metrics": seen.metrics, "evaluations": seen.evaluations, "wrapped": seen.wrapped,
         "tested": tested, "resumed": weights(again), "iterations": (module.run.iteration, again.run.iteration),
         "worlds": module.run.parts.spread.num_worlds, "device": module.run.env.device,
         "torchrun": "TORCHELASTIC_RUN_ID" in os.environ,
     }  # fmt: skip
-    torch.save(found, folder / f"rank-{trainer.global_rank}.pt")
+    torch.save(results, folder / f"rank-{trainer.global_rank}.pt")
 
 
 if __name__ == "__main__":

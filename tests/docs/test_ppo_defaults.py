@@ -42,18 +42,18 @@ def test_the_first_column_has_the_defaults_of_the_package():
 
 def test_the_second_column_has_the_defaults_of_stable_baselines3():
     library = pytest.importorskip("stable_baselines3")
-    given = {name: each.default for name, each in inspect.signature(library.PPO).parameters.items()}
+    defaults = {name: each.default for name, each in inspect.signature(library.PPO).parameters.items()}
     expected = {
-        "worlds x steps": f"1 x {given['n_steps']:,}",
-        "epochs x minibatches": f"{given['n_epochs']} x {given['n_steps'] // given['batch_size']}",
-        "learning rate": f"{rate(given['learning_rate'])}, constant",
-        "discount, lambda": f"{given['gamma']}, {given['gae_lambda']}",
-        "clip range": f"{given['clip_range']}",
-        "clip range of values": f"{given['clip_range_vf']}".lower(),
-        "weight and loss of values": f"{given['vf_coef']}, mean square",
-        "weight of the entropy": f"{given['ent_coef']:g}",
-        "gradient norm": f"{given['max_grad_norm']}",
-        "stop at a divergence": f"{given['target_kl']}".lower(),
+        "worlds x steps": f"1 x {defaults['n_steps']:,}",
+        "epochs x minibatches": f"{defaults['n_epochs']} x {defaults['n_steps'] // defaults['batch_size']}",
+        "learning rate": f"{rate(defaults['learning_rate'])}, constant",
+        "discount, lambda": f"{defaults['gamma']}, {defaults['gae_lambda']}",
+        "clip range": f"{defaults['clip_range']}",
+        "clip range of values": f"{defaults['clip_range_vf']}".lower(),
+        "weight and loss of values": f"{defaults['vf_coef']}, mean square",
+        "weight of the entropy": f"{defaults['ent_coef']:g}",
+        "gradient norm": f"{defaults['max_grad_norm']}",
+        "stop at a divergence": f"{defaults['target_kl']}".lower(),
     }
     assert {name: ROWS[name][1] for name in expected} == expected
-    assert given["normalize_advantage"]
+    assert defaults["normalize_advantage"]

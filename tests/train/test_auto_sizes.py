@@ -311,8 +311,8 @@ def test_processes_train_with_the_sizes_that_the_first_one_found(auto, rates, tm
     def act(processes):
         with contextlib.closing(Trainer(config, quiet=True, processes=processes)) as trainer:
             trainer.train(1)
-            found = trainer.found_sizes
-            return trainer.config.num_envs, trainer.env.num_envs // 3, found.table, found.sizes, weights(trainer)
+            sizes = trainer.found_sizes
+            return trainer.config.num_envs, trainer.env.num_envs // 3, sizes.table, sizes.sizes, weights(trainer)
 
     results = in_processes(2, act, tmp_path)
     for total, local, table, sizes, _ in results:

@@ -76,7 +76,7 @@ def _launch(kernel: str, most: int, x: Tensor, **members: Any) -> None:
 def norm_by_kernels(norm: nn.LayerNorm, x: Tensor, relu: bool) -> Tensor | None:
     """Return a layer norm of the last axis, with a ReLU behind it or without; None if torch computes it.
 
-    That is so on the CPU, for numbers of 16 or 64 bits, for norms without weight or bias, and for widths without kernels.
+    Torch computes norms on the CPU, of numbers of 16 or 64 bits, without weight or bias, and of widths without kernels.
     """
     weight, bias, width = norm.weight, norm.bias, x.shape[-1:]
     if not x.is_cuda or x.dtype is not torch.float32 or width[0] not in LAYER_NORMS or norm.normalized_shape != width:

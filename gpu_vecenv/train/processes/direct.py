@@ -70,11 +70,11 @@ def direct_sums(
     if asked not in ("direct", "nccl"):
         raise ConfigError(f"{VARIABLE}: expected 'direct' or 'nccl', got {asked!r}")
     count, mine = group.size(), torch.device(device).index
-    numbers = torch.zeros(count, dtype=torch.int64, device="cpu")
-    numbers[group.rank()] = mine
-    dist.all_reduce(numbers, group=host)
+    gpus = torch.zeros(count, dtype=torch.int64, device="cpu")
+    gpus[group.rank()] = mine
+    dist.all_reduce(gpus, group=host)
     sums, is_one_host = None, on_this_host == count
-    can_read = is_one_host and all(torch.cuda.can_device_access_peer(mine, other) for other in numbers.tolist() if other != mine)
+    can_read = is_one_host and all(torch.cuda.can_device_access_peer(mine, other) for other in gpus.tolist() if other != mine)
     if asked == "direct" and count in COUNTS and can_read:
         # The kernel needs no multicast of NVLink, which some hosts offer and then refuse.
         os.environ.setdefault("TORCH_SYMM_MEM_DISABLE_MULTICAST", "1")

@@ -91,8 +91,8 @@ def _notes_of_algorithms(names: Iterable[str], values: Mapping[str, float]) -> l
     for metric, by_policy in shown.items():
         title, sign = ("loss", "+") if metric == "policy_loss" else (title_of(metric), "")
         labels = ["" if list(by_policy) == named else f"{policy} " for policy in by_policy]
-        numbers = [f"{label}{x:{sign}.3f}" for label, x in zip(labels, by_policy.values(), strict=True)]
-        notes.append(" ".join([title, *numbers]))
+        texts = [f"{label}{x:{sign}.3f}" for label, x in zip(labels, by_policy.values(), strict=True)]
+        notes.append(" ".join([title, *texts]))
         named = list(by_policy)
     return notes
 

@@ -42,7 +42,7 @@ FIELDS = ("num_steps", "num_epochs", "num_minibatches", "gamma")
 """Options of an algorithm whose sizes can be found."""
 
 REPLACED = ("num_steps", "num_minibatches")
-"""Those that a search replaces."""
+"""Options of an algorithm that a search replaces."""
 
 
 @dataclass(frozen=True)
