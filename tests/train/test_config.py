@@ -283,7 +283,7 @@ def test_numbers_that_are_not_whole_are_refused_by_name(value):
         (lambda: PPOConfig(normalize_advantages=False), r"\('none' stands for the former False\), got False"),
         (lambda: PPOConfig(learning_rate_schedule="adaptive"), "learning_rate_schedule: expected a target_kl with 'adaptive'"),
         (lambda: PPOConfig(clip_coef_final=-0.1), "clip_coef_final: expected a number >= 0, or None, got -0.1"),
-        (lambda: PolicyConfig(ppo={"num_steps": 3}), "ppo option: expected one of .* got 'num_steps'"),
+        (lambda: PolicyConfig(ppo={"num_steps": 3}), r"ppo.num_steps: expected .*--ppo num_steps=3\), got 3"),
         (lambda: PolicyConfig(ppo={"gamma": 3}), r"ppo.gamma: expected a number in \[0, 1\], got 3"),
         (lambda: PolicyConfig(ppo={"normalize_advantages": True}), "'rollout', 'minibatch' or 'none' .* got True"),
         (lambda: PolicyConfig(network=5), "network: expected fields by name, got 5"),

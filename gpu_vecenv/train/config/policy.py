@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from gpu_vecenv.spec.validation import abbreviated
 from gpu_vecenv.train.config.algorithms import ALGORITHMS, require_no_fields
 from gpu_vecenv.train.config.checks import (
     NAME,
@@ -21,6 +22,7 @@ from gpu_vecenv.train.config.checks import (
 )
 from gpu_vecenv.train.config.network import NETWORK_CHECKS, NetworkConfig
 from gpu_vecenv.train.config.ppo import PPO_CHECKS, PPOConfig, require_advantages
+from gpu_vecenv.train.errors import ConfigError
 
 
 @suggests_names
@@ -46,6 +48,7 @@ class PolicyConfig:
         require_no_fields(self, self.algorithms)
         for name, options in self.algorithms.items():
             if name in ALGORITHMS:
+                _require_run_has_steps(name, options)
                 fields = [each.name for each in dataclasses.fields(ALGORITHMS[name].config_class)]  # type: ignore[arg-type]
                 require_known(name, options, [each for each in fields if each != "num_steps"])
         object.__setattr__(self, "algorithms", plain("algorithms", self.algorithms))
@@ -53,6 +56,8 @@ class PolicyConfig:
             options = getattr(self, option)
             require(isinstance(options, Mapping), option, "fields by name", options)
             options = plain(option, options)
+            if option == "ppo":
+                _require_run_has_steps(option, options)
             require_known(option, options, checks)
             if option == "ppo":
                 require_advantages(options.get("normalize_advantages"))
@@ -62,6 +67,14 @@ class PolicyConfig:
     def groups(self) -> dict[str, dict[str, Any]]:
         """Return the options of algorithms that differ from the run's, by the name of the algorithm."""
         return {name: options for name, options in {"ppo": self.ppo, **self.algorithms}.items() if options}
+
+
+def _require_run_has_steps(algorithm: str, options: Mapping[str, Any]) -> None:
+    """Raise ConfigError if a policy has a rollout length."""
+    if "num_steps" in options:
+        got = abbreviated(options["num_steps"])
+        where = f"the options of the run, because its policies have rollouts of one length (--{algorithm} num_steps={got})"
+        raise ConfigError(f"{algorithm}.num_steps: expected it among {where}, got {got} for one policy")
 
 
 OPTIONS = Check(
