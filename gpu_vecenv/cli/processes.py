@@ -11,6 +11,7 @@ from typing import Any
 
 from gpu_vecenv.cli import main
 from gpu_vecenv.train.config import AUTO, TrainConfig, resolve_new
+from gpu_vecenv.train.config.algorithms import registered
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.processes.launcher import num_processes
 
@@ -69,7 +70,7 @@ def start_processes(gpus: int | None, dry_run: bool, settings: Mapping[str, Any]
         True if the words were printed; False if this process goes on alone.
 
     Raises:
-        ConfigError: there are fewer GPUs, or the worlds cannot be divided equally.
+        ConfigError: there are fewer GPUs, the worlds cannot be divided equally, or an algorithm is not registered.
     """
     if gpus is None:
         return False
@@ -80,6 +81,9 @@ def start_processes(gpus: int | None, dry_run: bool, settings: Mapping[str, Any]
         words = [words[0], *words[words.index("gpu_vecenv") - 1 :]]
     if folder is None:
         config = TrainConfig.from_options(settings)
+        for name in (config.algorithm, *(each.algorithm for each in config.policies.values())):
+            if name is not None:
+                registered(name)
         if config.num_envs != AUTO:
             spread_of(resolve_new(config), 0, gpus)
     if dry_run:
