@@ -703,11 +703,38 @@ HOST_OFF_POLICY = Program(
     wide=True,
 )  # fmt: skip
 
+HOST_MEMORY = Program(
+    "memories on the host",
+    KERNEL_FOLDER / "policy" / "host_memory.cu",
+    arguments(
+        Array("read", "float32", "steps, rows, gates * units", "products of weights and observations"),
+        Array("state", "float32", "rows, parts * units", "before the first step"),
+        Array("episode_end", "bool", "steps, rows", "the state after the step is forgotten"),
+        Array("by_inputs", "float32", "units, gates * units", "recurrent weights, transposed"),
+        Array("by_outputs", "float32", "gates * units, units", "recurrent weights"),
+        Array("bias", "float32", "gates * units", "of the recurrent products"),
+        Array("states", "float32", "steps, rows, parts * units", "after each step", written=True),
+        Array("before", "float32", "kept_steps, rows, parts * units", "states before each step", written=True),
+        Array("kept", "float32", "kept_steps, rows, 4 * units", "gates of each step, for the derivatives", written=True),
+        Array("of_states", "float32", "steps, rows, parts * units", "derivatives by the states"),
+        *arrays("float32", "steps, rows, gates * units", "of_read", "of_products", doc="of_products is null for an LSTM",
+                written=True),
+        Array("of_state", "float32", "rows, parts * units", written=True),
+        *numbers("int32", "steps", "rows", "units"),
+        Number("gates", "int32", "3 of a GRU, 4 of an LSTM"),
+        Number("parts", "int32", "of a state: 1 of a GRU, 2 of an LSTM"),
+        Number("kept_steps", "int32", "steps, or 1 if no derivatives are wanted"),
+    ),
+    (("ROWS", 24), ("UNITS", 16)),  # rows of a team, whole tiles of products; units are multiples
+    small=4096,
+    wide=True,
+)  # fmt: skip
+
 PROGRAMS = (DRAW, SQUASH, SCAN, MASKS, CHOICES, EFFECTS, MOMENTS, MINIBATCH_MOMENTS, EPISODES, METRICS, SHUFFLE, NOISE,
             REPLAY_ADD, REPLAY_SAMPLE, UPDATE_ENDS, FINITE, METRICS_TO_HOST, ADAM_STEP, CRITICS, Q_LOSS)  # fmt: skip
 
 CUDA_PROGRAMS = tuple(LAYER_NORMS.values())
 """Programs of CUDA, which run on the CPU in tests alone."""
 
-HOST_PROGRAMS = (HOST_UPDATE, HOST_OFF_POLICY)
+HOST_PROGRAMS = (HOST_UPDATE, HOST_OFF_POLICY, HOST_MEMORY)
 """Programs of the CPU alone."""

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from gpu_vecenv.train.config import NetworkConfig
 from gpu_vecenv.train.policies.contract import Observation, wide
+from gpu_vecenv.train.policies.host_memory import are_by_kernels, remember
 from gpu_vecenv.train.policies.networks import FeedForward, NetworkSpec
 
 
@@ -72,8 +73,10 @@ class Memory(nn.Module):
 
     def sequence(self, obs: Observation, state: Tensor, episode_end: Tensor) -> Tensor:
         """Return the states after each of L steps, see ``NetworkSpec``. Only the recurrent products wait for each other."""
-        states = []
-        for read, ends in zip(self.read(obs).unbind(), episode_end.unbind(), strict=True):
+        of_steps, states = self.read(obs), []
+        if are_by_kernels(of_steps, state, self.weight_hh, self.bias_hh):
+            return remember(of_steps, state, episode_end, self.weight_hh, self.bias_hh)
+        for read, ends in zip(of_steps.unbind(), episode_end.unbind(), strict=True):
             after = self.step(read, state)
             states.append(after)
             state = torch.where(wide(ends, after), 0.0, after)
