@@ -133,8 +133,11 @@ class Record(Callback):
             self.total[ended[t]] = 0.0
 
 
-def trainer_of(case: Case, total_steps: int, seed: int, callbacks: Sequence[Callback] = ()) -> Trainer:
-    """Return a trainer of this package."""
+def trainer_of(
+    case: Case, total_steps: int, seed: int, callbacks: Sequence[Callback] = (), network: NetworkConfig | None = None,
+    sequence_length: int | None = None, env_kwargs: Mapping[str, Any] | None = None,
+) -> Trainer:  # fmt: skip
+    """Return a trainer of this package; ``network`` is that of ``SHARED`` by default, and the other options are the trainer's."""
     ppo = PPOConfig(
         num_steps=SHARED["num_steps"],
         num_epochs=SHARED["num_epochs"],
@@ -152,9 +155,12 @@ def trainer_of(case: Case, total_steps: int, seed: int, callbacks: Sequence[Call
         normalize_observations=False,
         normalize_rewards=False,
         bootstrap_at_time_limit=True,
+        sequence_length=sequence_length,
     )
-    network = NetworkConfig(tuple(SHARED["hidden_sizes"]), "tanh", shared_trunk=False, log_std=0.0)
-    config = TrainConfig(case.env_id, WORLDS, total_steps, seed, "cpu", ppo=ppo, network=network)
+    network = network or NetworkConfig(tuple(SHARED["hidden_sizes"]), "tanh", shared_trunk=False, log_std=0.0)
+    config = TrainConfig(
+        case.env_id, WORLDS, total_steps, seed, "cpu", ppo=ppo, network=network, env_kwargs=dict(env_kwargs or {})
+    )
     return Trainer(config, quiet=True, callbacks=callbacks)
 
 
@@ -212,12 +218,15 @@ def train_sb3(case: Case, total_steps: int, seed: int) -> Episodes:
     return record.episodes
 
 
-def model_of(case: Case, env: Any, seed: int) -> Any:
-    """Return Stable-Baselines3's PPO on some worlds."""
-    from stable_baselines3 import PPO
+def model_of(case: Case, env: Any, seed: int, lstm: Mapping[str, Any] | None = None) -> Any:
+    """Return Stable-Baselines3's PPO on some worlds; with ``lstm``, options of its policy, sb3-contrib's recurrent one."""
+    if lstm is None:
+        from stable_baselines3 import PPO as ALGORITHM
+    else:
+        from sb3_contrib import RecurrentPPO as ALGORITHM
 
-    return PPO(
-        "MlpPolicy",
+    return ALGORITHM(
+        "MlpPolicy" if lstm is None else "MlpLstmPolicy",
         env,
         n_steps=SHARED["num_steps"],
         batch_size=WORLDS * SHARED["num_steps"] // case.num_minibatches,
@@ -237,6 +246,7 @@ def model_of(case: Case, env: Any, seed: int) -> Any:
             "ortho_init": True,
             "log_std_init": 0.0,
             "optimizer_kwargs": {"eps": SHARED["adam_eps"]},
+            **(lstm or {}),
         },
         seed=seed,
         device="cpu",

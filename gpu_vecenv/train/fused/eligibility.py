@@ -87,7 +87,7 @@ def _with_chunks(sizes: Sizes) -> Sizes | str:
 def host_sizes(policy: Policy) -> Sizes | str:
     """Return the sizes of a policy's networks, or the reason why the update on the CPU does not take the policy."""
     if policy.state_shape is not None:
-        return "a memory has kernels on CUDA alone"
+        return "a memory has fused kernels on CUDA alone"
     sizes = _built_in(policy)
     if isinstance(sizes, str):
         return sizes

@@ -37,13 +37,13 @@ def remember(read: Tensor, state: Tensor, episode_end: Tensor, weight: Tensor, b
     """
     steps, units = len(read), weight.shape[1]
     ends = wide(episode_end, read[..., 0]).expand(read.shape[:-1]).reshape(steps, -1)
-    # Further units read zeros and have the state 0, of which the others see nothing.
+    of_steps, begin = read.reshape(*ends.shape, -1, units), state.reshape(ends.shape[1], -1, units)
+    gates, biases = weight.view(-1, units, units), bias.view(-1, units)
     more = -units % UNITS
-    rows = pad(read.reshape(*ends.shape, -1, units), (0, more))
-    begin = pad(state.reshape(ends.shape[1], -1, units), (0, more))
-    gates = pad(weight.view(-1, units, units), (0, more, 0, more)), pad(bias.view(-1, units), (0, more))
-    states: Tensor = _Steps.apply(rows, begin, ends, *gates, torch.is_grad_enabled())
-    return states[..., :units].reshape(steps, *state.shape)
+    if more:  # units that read zeros and stay 0, of which the others see nothing
+        of_steps, begin, gates, biases = (pad(x, (0, more)) for x in (of_steps, begin, pad(gates, (0, 0, 0, more)), biases))
+    states: Tensor = _Steps.apply(of_steps, begin, ends, gates, biases, torch.is_grad_enabled())
+    return (states[..., :units] if more else states).reshape(steps, *state.shape)
 
 
 class _Steps(torch.autograd.Function):
