@@ -1,8 +1,8 @@
 """Speed of PPO with a memory on a CPU core beside sb3-contrib's RecurrentPPO: ``python benchmarks/recurrent_cpu.py``.
 
-CartPole and Pendulum with the settings of ``against_sb3.py``: 8 worlds of this package, rollouts of 128 steps, 10 epochs of 4 or 8
-minibatches. A memory of 64 units reads the observation, and actor and critic are linear functions of its units. All take turns in
-one process with one thread. Rates are medians of the rounds, by the clock and by the time of the process on a core.
+CartPole and Pendulum with the settings of ``against_sb3.py``: 8 worlds of this package, rollouts of 128 steps, 10 epochs of 4
+or 8 minibatches. A memory of 64 units reads the observation, and actor and critic are linear functions of its units. All take
+turns in one process with one thread. Rates are medians of the rounds, by the clock and by the time of the process on a core.
 
 What is not equal:
 

@@ -20,9 +20,15 @@ ROWS, UNITS = int(HOST_MEMORY.macros["ROWS"]), int(HOST_MEMORY.macros["UNITS"])
 """Rows of a team, and the number of which units are a multiple."""
 
 
-def are_by_kernels(*tensors: Tensor) -> bool:
-    """Return True if kernels take what a memory reads, its state and its weights: float32 on the CPU."""
-    return all(x.device.type == "cpu" and x.dtype is torch.float32 for x in tensors)
+LEAST_STEPS = 3
+"""Steps from which on kernels compute a sequence. Policies of a GPU are checked on the CPU with two steps, so that a machine
+without a compiler can build them from a checkout."""
+
+
+def are_by_kernels(read: Tensor, *others: Tensor) -> bool:
+    """Return True if kernels take what the steps of a memory read, its state and its weights: float32 on the CPU."""
+    fit = all(x.device.type == "cpu" and x.dtype is torch.float32 for x in (read, *others))
+    return fit and len(read) >= LEAST_STEPS
 
 
 def remember(read: Tensor, state: Tensor, episode_end: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
