@@ -14,7 +14,8 @@ What is not equal:
   computes all steps. So its speed depends on the env and on how well the policy plays. In Pendulum with endless episodes no
   minibatch has a beginning, which is the best case for sb3-contrib.
 
-Writes ``benchmarks/results/recurrent_cpu.json``; rows that are not run again stay.
+Writes ``benchmarks/results/recurrent_cpu.json``, in which envs that are not run again keep their rows; the table is that of
+``python tools/docs/learner_speed_table.py``.
 """
 
 from __future__ import annotations
@@ -108,7 +109,7 @@ def main(options: Options) -> None:
                     other: {key: row[key] / measured[other][key] for key in ("steps_per_second", "steps_per_core_second")}
                     for other in THEIRS
                 }
-            rows[f"{name} {library}"] = {"machine": machine("cpu"), **row}
+            rows.setdefault(name, {})[library] = {"machine": machine("cpu"), **row}
             print(name, library, f"{row['steps_per_core_second']:.0f} a core second", row.get("times_faster", ""), flush=True)
         results = {"benchmark": "recurrent_cpu", "sb3_contrib": installed("sb3_contrib"), "rows": rows}
         options.out.write_text(json.dumps(results, indent=1) + "\n")

@@ -42,6 +42,17 @@ def test_a_memory_stands_beside_the_peer_with_sequences_of_the_same_length():
     assert "Some GPU, commit 01234567, medians of 3 rounds." in text
 
 
+def test_a_memory_on_a_core_stands_beside_each_kind_of_the_other_library():
+    machine = {"cpu": "Some CPU", "commit": "0123456789abcdef"}
+    times = {"peer, one": {"steps_per_core_second": 2.04}, "peer, two": {"steps_per_core_second": 10.0}}
+    ours = {"machine": machine, "steps_per_core_second": 5000.4, "times_faster": times}
+    rows = {"LSTM": ours, "peer, one": {"steps_per_core_second": 2451.0}, "peer, two": {"steps_per_core_second": 500.0}}
+    text = learner_speed_table.recurrent_block({"rows": {"pole": rows, "swing": rows}, "sb3_contrib": "2.0"})
+    assert "| steps a second of a core | pole | swing |" in text
+    assert "| LSTM | 5,000 (2.0, 10.0) | 5,000 (2.0, 10.0) |" in text and "| peer, one | 2,451 | 2,451 |" in text
+    assert "times the steps of peer, one and of peer, two, version 2.0. Some CPU, commit 01234567." in text
+
+
 def test_iterations_are_those_of_this_package_by_each_way():
     row = {
         "mode": "training", "library": "gpu_vecenv", "path": "graph_tf32", "env": "Pole-v0", "worlds": 2048, "num_steps": 128,

@@ -44,6 +44,22 @@ def memory_block(results: Mapping[str, Any]) -> str:
     return f"{table(header, rows)}\n{machine_text(results['machine'])}, medians of {options['rounds']} rounds.\n"
 
 
+def recurrent_block(results: Mapping[str, Any]) -> str:
+    """Steps a second of a core with a memory, by env, and how many times those of sb3-contrib they are."""
+    envs, key, lines = results["rows"], "steps_per_core_second", []
+    first = next(iter(next(iter(envs.values())).values()))
+    for library in next(iter(envs.values())):
+        cells = []
+        for row in (rows[library] for rows in envs.values()):
+            times = ", ".join(f"{each[key]:.1f}" for each in row.get("times_faster", {}).values())
+            cells.append(f"{row[key]:,.0f}" + (f" ({times})" if times else ""))
+        lines.append([library, *cells])
+    text = table(["steps a second of a core", *envs], lines)
+    others = " and of ".join(first["times_faster"])
+    version = results["sb3_contrib"]
+    return f"{text}\nIn brackets: times the steps of {others}, version {version}. {machine_text(first['machine'])}.\n"
+
+
 def times_of_torch(rows: list[Mapping[str, Any]], way: str) -> list[float]:
     """Times of iterations by a way of torch over those by fused kernels, of each env and network that has both, in order."""
     seconds: dict[tuple[Any, ...], dict[str, float]] = {}
@@ -122,6 +138,7 @@ BLOCKS = {
     "memory_speed": (memory_block, "memory_speed"),
     "off_policy_speed": (off_policy_block, "off_policy_speed"),
     "pqn_speed": (pqn_block, "pqn_speed"),
+    "recurrent_cpu": (recurrent_block, "recurrent_cpu"),
 }
 """Blocks of the page, with their texts and the files of their results."""
 
