@@ -93,6 +93,7 @@ def main(options: Options) -> None:
     """Measure, print and write all rows."""
     torch.set_num_threads(1)
     rows: dict[str, Any] = json.loads(options.out.read_text())["rows"] if options.out.exists() else {}
+    facts = machine("cpu")  # before the file of the results changes
     memories: tuple[Literal["lstm", "gru"], ...] = ("lstm", "gru")
     for name in options.envs:
         libraries = {
@@ -109,7 +110,7 @@ def main(options: Options) -> None:
                     other: {key: row[key] / measured[other][key] for key in ("steps_per_second", "steps_per_core_second")}
                     for other in THEIRS
                 }
-            rows.setdefault(name, {})[library] = {"machine": machine("cpu"), **row}
+            rows.setdefault(name, {})[library] = {"machine": facts, **row}
             print(name, library, f"{row['steps_per_core_second']:.0f} a core second", row.get("times_faster", ""), flush=True)
         results = {"benchmark": "recurrent_cpu", "sb3_contrib": installed("sb3_contrib"), "rows": rows}
         options.out.write_text(json.dumps(results, indent=1) + "\n")
