@@ -10,8 +10,8 @@ from fused_runs import FusedPPO
 from policy_cases import ACTIONS
 from ppo_cases import DECAY, GAMMA, PLAIN, T, case, learn, ppo_of, weights
 
-from gpu_vecenv.train.algorithms import ppo_backend as module
 from gpu_vecenv.train.algorithms.ppo import PPO
+from gpu_vecenv.train.algorithms.ppo import backend as module
 from gpu_vecenv.train.policies.contract import apply
 
 HEADS = {

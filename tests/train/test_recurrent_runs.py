@@ -27,7 +27,7 @@ from gpu_vecenv.train import (
     register_network,
     train_many,
 )
-from gpu_vecenv.train.algorithms import ppo_backend
+from gpu_vecenv.train.algorithms.ppo import backend as ppo_backend
 from gpu_vecenv.train.algorithms.schedules import DeviceScalars
 from gpu_vecenv.train.policies.contract import apply
 from gpu_vecenv.train.runner.evaluation import play

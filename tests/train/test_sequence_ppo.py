@@ -8,9 +8,9 @@ import torch
 from torch import nn
 
 from gpu_vecenv.train import PolicyConfig, PPOConfig, TrainConfig, Trainer, register_algorithm, register_network
-from gpu_vecenv.train.algorithms.loss import Minibatch, standardized
 from gpu_vecenv.train.algorithms.ppo import PPO
-from gpu_vecenv.train.algorithms.ppo_backend import TorchBackend
+from gpu_vecenv.train.algorithms.ppo.backend import TorchBackend
+from gpu_vecenv.train.algorithms.ppo.loss import Minibatch, standardized
 from gpu_vecenv.train.algorithms.shuffle import choose
 
 

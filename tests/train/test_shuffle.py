@@ -8,7 +8,7 @@ import pytest
 import torch
 from ppo_cases import PLAIN, case, learn, ppo_of
 
-from gpu_vecenv.train.algorithms import ppo_backend as module
+from gpu_vecenv.train.algorithms.ppo import backend as module
 from gpu_vecenv.train.algorithms.shards import shuffle_by_shard
 from gpu_vecenv.train.algorithms.shuffle import choose, shuffle, shuffle_samples
 from tests.kernels.test_rng import philox

@@ -11,9 +11,9 @@ from policy_cases import ACTIONS
 from ppo_cases import PLAIN, WORLDS, T, case, learn, ppo_of, scalars, weights
 
 from gpu_vecenv.train.algorithms import masked_adam
-from gpu_vecenv.train.algorithms.loss import Minibatch, PPOLoss, masked_mean, masked_variance
 from gpu_vecenv.train.algorithms.masked_adam import MaskedAdam
 from gpu_vecenv.train.algorithms.ppo import PPO
+from gpu_vecenv.train.algorithms.ppo.loss import Minibatch, PPOLoss, masked_mean, masked_variance
 from gpu_vecenv.train.algorithms.schedules import DeviceScalars
 from gpu_vecenv.train.policies.contract import Inputs, apply
 
@@ -249,7 +249,7 @@ def test_after_begin_the_first_ratios_are_one(shared):
 def test_rollouts_are_evaluated_in_chunks_in_order(monkeypatch):
     one, seen = case(), []
     want, _ = learn(one, rate=0.0)[0].backend.values(one.samples, False)
-    monkeypatch.setattr("gpu_vecenv.train.algorithms.ppo_backend.MAX_CHUNK_ROWS", 3 * WORLDS + 1)
+    monkeypatch.setattr("gpu_vecenv.train.algorithms.ppo.backend.MAX_CHUNK_ROWS", 3 * WORLDS + 1)
     value = one.policy.value
     one.policy.value = lambda inputs: seen.append(len(inputs.obs)) or value(inputs)
     torch.testing.assert_close(ppo_of(one).backend.values(one.samples, False)[0], want)

@@ -1,5 +1,5 @@
 // Sums of the blocks' gradients, and the step of Adam: the second and the third kernel of a minibatch. Semantics are those of
-// gpu_vecenv/train/algorithms/ppo.py and masked_adam.py.
+// gpu_vecenv/train/algorithms/ppo/ppo.py and masked_adam.py.
 #pragma once
 #include "learner/totals.h"
 #include "learner/update_args.h"

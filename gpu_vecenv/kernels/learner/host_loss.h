@@ -1,5 +1,5 @@
 // PPO's loss of the rows of a tile on the host, and its derivatives by the outputs; the formulas are those of learner/loss.h and of
-// gpu_vecenv/train/algorithms/loss.py. An array of a tile has GV_ROWS numbers for each output or entry, so a vector has rows.
+// gpu_vecenv/train/algorithms/ppo/loss.py. An array of a tile has GV_ROWS numbers for each output or entry, so a vector has rows.
 #pragma once
 #include "learner/host_adam.h"
 #include "learner/host_network.h"

@@ -1,5 +1,5 @@
 // PPO's loss of one transition, and its derivatives by the outputs of the networks; the formulas are those of
-// gpu_vecenv/train/algorithms/loss.py. A lane computes a row.
+// gpu_vecenv/train/algorithms/ppo/loss.py. A lane computes a row.
 //
 // A program defines the head: GV_OUTPUTS, GV_ENTRIES, and for choices GV_CHOICES (their numbers) and GV_MASK_FIRST (the first
 // column of each entry's mask, -1 without one), both as a list in braces. Without GV_CHOICES the outputs are means.

@@ -8,7 +8,7 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from gpu_vecenv.train.algorithms.loss import Minibatch, PPOLoss
+from gpu_vecenv.train.algorithms.ppo.loss import Minibatch, PPOLoss
 from gpu_vecenv.train.algorithms.schedules import DeviceScalars
 from gpu_vecenv.train.config import PPOConfig
 from gpu_vecenv.train.fused.kernels import UpdateKernels

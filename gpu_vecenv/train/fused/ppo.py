@@ -7,8 +7,8 @@ import functools
 
 from gpu_vecenv.train.algorithms.contract import Setup
 from gpu_vecenv.train.algorithms.ppo import PPO
-from gpu_vecenv.train.algorithms.ppo_backend import TorchBackend
-from gpu_vecenv.train.algorithms.ppo_sequences import RecurrentBackend
+from gpu_vecenv.train.algorithms.ppo.backend import TorchBackend
+from gpu_vecenv.train.algorithms.ppo.sequences import RecurrentBackend
 from gpu_vecenv.train.config import PPOConfig, bootstraps
 from gpu_vecenv.train.errors import ConfigError
 from gpu_vecenv.train.fused.eligibility import fused_sizes, host_sizes

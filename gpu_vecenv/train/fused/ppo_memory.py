@@ -16,9 +16,9 @@ from torch import Tensor
 
 from gpu_vecenv.backend.private import each_operation
 from gpu_vecenv.train.algorithms.contract import Setup
-from gpu_vecenv.train.algorithms.loss import Minibatch, PPOLoss
-from gpu_vecenv.train.algorithms.ppo_backend import MAX_CHUNK_ROWS
-from gpu_vecenv.train.algorithms.ppo_sequences import RecurrentBackend
+from gpu_vecenv.train.algorithms.ppo.backend import MAX_CHUNK_ROWS
+from gpu_vecenv.train.algorithms.ppo.loss import Minibatch, PPOLoss
+from gpu_vecenv.train.algorithms.ppo.sequences import RecurrentBackend
 from gpu_vecenv.train.config import PPOConfig, bootstraps
 from gpu_vecenv.train.fused.act import SPLIT_ROWS
 from gpu_vecenv.train.fused.eligibility import fused_sizes, require_host

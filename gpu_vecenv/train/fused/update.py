@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from gpu_vecenv.train.algorithms.masked_adam import MaskedAdam
-from gpu_vecenv.train.algorithms.ppo_backend import Backend
+from gpu_vecenv.train.algorithms.ppo.backend import Backend
 from gpu_vecenv.train.algorithms.schedules import DeviceScalars
 from gpu_vecenv.train.algorithms.shards import Part, choose_by_shard, places_of_minibatch, shuffle_samples_by_shard
 from gpu_vecenv.train.algorithms.shuffle import Transitions

@@ -22,7 +22,7 @@ from reference import (
 )  # fmt: skip
 
 from gpu_vecenv.train import PPOConfig
-from gpu_vecenv.train.algorithms.loss import TERMS
+from gpu_vecenv.train.algorithms.ppo.loss import TERMS
 from gpu_vecenv.train.fused import guard, split
 from gpu_vecenv.train.fused.guard import kernel_gradient as kernel_gradient_of
 from gpu_vecenv.train.returns.minibatch_moments import minibatch_moments

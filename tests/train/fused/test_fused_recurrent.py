@@ -19,7 +19,7 @@ from gpu_vecenv.backend import programs
 from gpu_vecenv.errors import ShapeError
 from gpu_vecenv.train import ConfigError, NetworkConfig, PPOConfig, TrainConfig, Trainer
 from gpu_vecenv.train.algorithms.ppo import PPO
-from gpu_vecenv.train.algorithms.ppo_sequences import RecurrentBackend
+from gpu_vecenv.train.algorithms.ppo.sequences import RecurrentBackend
 from gpu_vecenv.train.fused.eligibility import fused_sizes, require_fused
 from gpu_vecenv.train.fused.recurrent_act import FusedRecurrentPolicy
 from gpu_vecenv.train.fused.recurrent_plan import RecurrentSizes

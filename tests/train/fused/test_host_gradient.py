@@ -12,7 +12,7 @@ from reference import BOX, CASES, SCALARS, case, exact_gradient, gradient_and_te
 from gpu_vecenv.backend.programs import CpuProgram
 from gpu_vecenv.backend.trainer_programs import HOST_UPDATE
 from gpu_vecenv.train import PPOConfig
-from gpu_vecenv.train.algorithms.loss import TERMS
+from gpu_vecenv.train.algorithms.ppo.loss import TERMS
 from gpu_vecenv.train.returns.minibatch_moments import minibatch_moments
 
 CONFIG = PPOConfig(num_epochs=1, num_minibatches=1)

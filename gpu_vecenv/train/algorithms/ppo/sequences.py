@@ -8,8 +8,8 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from gpu_vecenv.train.algorithms.loss import Minibatch
-from gpu_vecenv.train.algorithms.ppo_backend import SharedNumbers, TorchBackend
+from gpu_vecenv.train.algorithms.ppo.backend import SharedNumbers, TorchBackend
+from gpu_vecenv.train.algorithms.ppo.loss import Minibatch
 from gpu_vecenv.train.algorithms.shards import choose_by_shard
 from gpu_vecenv.train.algorithms.shuffle import Transitions
 from gpu_vecenv.train.policies.contract import Evaluated, Observation, wide

@@ -10,8 +10,8 @@ from typing import NamedTuple, cast
 import torch
 from torch import Tensor
 
-from gpu_vecenv.train.algorithms.loss import TERMS, Minibatch, PPOLoss, standardized
 from gpu_vecenv.train.algorithms.masked_adam import MaskedAdam
+from gpu_vecenv.train.algorithms.ppo.loss import TERMS, Minibatch, PPOLoss, standardized
 from gpu_vecenv.train.algorithms.schedules import DeviceScalars
 from gpu_vecenv.train.algorithms.shards import Part, choose_by_shard, shuffle_by_shard
 from gpu_vecenv.train.algorithms.shared_gradient import SharedGradient

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from gpu_vecenv.train.algorithms.contract import Algorithm
-from gpu_vecenv.train.algorithms.loss import TERMS
 from gpu_vecenv.train.algorithms.masked_adam import MaskedAdam
-from gpu_vecenv.train.algorithms.ppo_backend import Backend, TorchBackend
+from gpu_vecenv.train.algorithms.ppo.backend import Backend, TorchBackend
+from gpu_vecenv.train.algorithms.ppo.loss import TERMS
 from gpu_vecenv.train.algorithms.schedules import DeviceScalars, scalars_at
 from gpu_vecenv.train.algorithms.shards import Part
 from gpu_vecenv.train.config import PPOConfig
