@@ -99,7 +99,7 @@ train WarpTag-v0 --gpus 3 --num-envs 8 | num_envs: expected a multiple of 3, the
 train WarpTag-v0 --gpus 2 --seeds 2 | --gpus: expected one run in several processes, got those of 2 with --gpus 2
 train WarpTag-v0 --gpus 2 --dry-run --device cpu --algorithm nope | algorithm: expected one of ppo, pqn, sac
 train WarpTag-v0 --gpus 2 --dry-run --device cpu --policies runner.algorithm=nope | algorithm: expected one of ppo, pqn, sac
-train WarpTag-v0 --policies runner.sac.num_steps=8 | --sac num_steps=8
+train WarpTag-v0 --policies runner.sac.num_steps=8 | --algorithms sac.num_steps=8
 train WarpTag-v0 --policies runner.ppo.num_steps=8 | --ppo num_steps=8
 train WarpTag-v0 --dry-run | --dry-run: expected --gpus with it, whose command it prints, got none
 train WarpTag-v0 --num-envs 8 --shards 3 | num_envs: expected a multiple of 3, the number of shards, got 8

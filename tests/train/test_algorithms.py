@@ -263,7 +263,7 @@ def test_policies_want_rollouts_of_one_length():
         (lambda: TrainConfig("A", algorithms={"ppo": PPOConfig()}), "algorithms: expected options by name of the algorithm, but"),
         (lambda: TrainConfig("A", algorithms={"seed": {}}), "expected names of algorithms that are no options, got 'seed'"),
         (lambda: PolicyConfig(algorithms={"network": {}}), "expected names of algorithms that are no options, got 'network'"),
-        (lambda: PolicyConfig(algorithms={"evolution": {"num_steps": 3}}), "evolution option: expected one of sigma"),
+        (lambda: PolicyConfig(algorithms={"evolution": {"num_steps": 3}}), r"\(--algorithms evolution.num_steps=3\), got 3"),
         (lambda: register_algorithm("evolution", PPOConfig, evolution.Evolution), "expected a new name, got 'evolution'"),
         (lambda: register_algorithm("a b", EvolutionConfig, evolution.Evolution), "register_algorithm: name: expected a name"),
         (lambda: register_algorithm("mine", NetworkConfig, evolution.Evolution), "expected options of 'mine' in a dataclass"),

@@ -73,7 +73,8 @@ def _require_run_has_steps(algorithm: str, options: Mapping[str, Any]) -> None:
     """Raise ConfigError if a policy has a rollout length."""
     if "num_steps" in options:
         got = abbreviated(options["num_steps"])
-        where = f"the options of the run, because its policies have rollouts of one length (--{algorithm} num_steps={got})"
+        option = f"--ppo num_steps={got}" if algorithm == "ppo" else f"--algorithms {algorithm}.num_steps={got}"
+        where = f"the options of the run, because its policies have rollouts of one length ({option})"
         raise ConfigError(f"{algorithm}.num_steps: expected it among {where}, got {got} for one policy")
 
 
