@@ -335,20 +335,23 @@ PRESETS: dict[str, Preset] = {
         total_steps=1_000_000,
         ppo=CARTPOLE,
         cpu=AlgorithmPreset(replace(CARTPOLE, num_steps=32), num_envs=128, total_steps=300_000),
-        # With fewer worlds a rollout of a good policy holds hardly any fall, and values of both actions become alike. With
-        # a lambda of 0.65 and a quarter of the optimiser's steps, one seed in ten stays at returns below 200.
+        # A good policy hardly ever falls, so values of both actions become alike, and a run may end just after it has forgotten
+        # one of them. With an epoch of many transitions 24 of 24 seeds end above 499; with 128 worlds, 4 epochs of 500,000
+        # steps, gamma 0.99 and an epsilon of 0.1, 20 of 24 do (H200).
         algorithms={
             "pqn": AlgorithmPreset(
                 PQNConfig(
                     num_steps=32,
-                    num_epochs=4,
-                    num_minibatches=16,
+                    num_epochs=1,
+                    num_minibatches=32,
                     learning_rate=2.5e-4,
+                    gamma=0.98,
                     q_lambda=0.9,
-                    epsilon_final=0.1,
+                    epsilon_final=0.2,
                     reward_scale=0.1,
                 ),
-                num_envs=128,
+                num_envs=256,
+                total_steps=3_000_000,
             )
         },
     ),
