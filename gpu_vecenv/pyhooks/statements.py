@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
@@ -31,6 +32,12 @@ REFUSED = {
 
 UNIFORM = "w.barrier"
 """The call that a hook makes itself, and no helper."""
+
+IN_VARIABLES = ("agent", "draw")
+"""Types of what has a variable of C++ and is no number. Another name of an array is replaced by the text of the array."""
+
+COMPUTED_INDEX = re.compile(r"\[(?!\d+\])")
+"""An index in a text of C++ that is no literal."""
 
 Names = dict[str, Value] | None
 """Names that are assigned where a block ends; None if its end is never reached."""
@@ -221,6 +228,8 @@ class Statements(Calls):
             lines += [self.line(node), f"{pad}return;"]
             return None
         parts = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
+        if isinstance(node.value, ast.Tuple) and len(parts) < 2:
+            self.fail(node, f"{self.quoted(node)}: a tuple has several values; write {'`return x`' if parts else '`return`'}")
         self.writing = len(parts) == 1
         values = [self.value(part, scope) for part in parts]
         for part, value in zip(parts, values, strict=True):
@@ -337,9 +346,9 @@ class Statements(Calls):
         fresh = all(isinstance(target, ast.Name) and target.id not in scope.names for target in targets)
         lines = []
         for k, value in enumerate(values):
-            if not fresh and value.type in C_TYPES:
+            if not fresh and value.type in (*C_TYPES, *IN_VARIABLES):
                 temporary = f"Value{k}_{node.lineno}_{node.col_offset}"
-                lines.append(f"const {C_TYPES[value.type]} {temporary} = {value.text};")
+                lines.append(f"const {C_TYPES.get(value.type, 'auto')} {temporary} = {value.text};")
                 values[k] = replace(value, text=temporary)
         for target, value in zip(targets, values, strict=True):
             lines += self._store(target, value, scope)
@@ -396,10 +405,13 @@ class Statements(Calls):
                               "value" if value.type == "tuple" else ""))  # fmt: skip
         if name in scope.names or name in scope.region.types:
             self.fail(target, f"{name!r} would be {NOUNS[value.type]} and something else; choose another name")
-        if value.type in ("agent", "draw"):
+        if value.type in IN_VARIABLES:
             text = c_name(name)
             scope.names[name] = replace(value, text=text, once=False)
             return [f"const auto {text} = {value.text};"]
+        if COMPUTED_INDEX.search(value.text):
+            self.fail(target, f"{name!r} would be {NOUNS[value.type]} of an agent whose number may change; name the agent first: "
+                              f"it = w.agents[k], then {name} = it.{value.text.rpartition('.')[2]}")  # fmt: skip
         scope.names[name] = replace(value, once=False)
         return []
 

@@ -260,7 +260,7 @@ class Translator(Statements):
                     self.fail(part, f"{name}() takes {expected}, got {self.quoted(part)}")
                 self.require(kind, part, value)
         facts = tuple((value.type, value.handle, value.counts) for value in values)
-        key = (name, scope.kind, scope.single, facts)
+        key = (name, self.hook, scope.kind, scope.single, facts)  # hooks may do different things
         if key not in self.helpers:
             self.helpers[key] = self._translated(function, parameters, values, scope)
         result = self.helpers[key]

@@ -227,6 +227,21 @@ def env_step(w):
     np.testing.assert_array_equal(env.step(ACTIONS)[4]["agent_reward"], [[5, 8, 16]] * 2)
 
 
+@pytest.mark.parametrize("device", ["python", "cpu"])
+def test_all_values_of_an_assignment_are_those_before_it(device, tmp_path):
+    env = ledger("""
+def env_step(w):
+    for me in w.agents:
+        k = 0
+        k, it = 1, w.agents[k]
+        seven, drawn = 7, w.draw(2, k)
+        k, again = 2, w.draw(2, k)
+        me.reward = f32(it.index) + f32(seven) * f32(drawn.uniform() == again.uniform())
+""", tmp_path, device=device)  # fmt: skip
+    env.reset(seed=0)
+    np.testing.assert_array_equal(env.step(ACTIONS)[4]["agent_reward"], [[7, 7, 7]] * 2)
+
+
 def test_hooks_without_a_fault_run(tmp_path):
     env = ledger("", tmp_path)
     env.reset(seed=0)
