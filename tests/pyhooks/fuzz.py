@@ -203,13 +203,56 @@ def _negate(tree: ast.AST, chance: random.Random) -> None:
         node.test = ast.UnaryOp(ast.Not(), node.test)
 
 
+def _named(tree: ast.AST, chance: random.Random) -> None:
+    """Give a part of a statement a name in a line before it, and maybe change a number of that part in between."""
+    block = chance.choice([block for block in _blocks(tree) if block])
+    k = chance.randrange(len(block))
+    parts = _nodes(block[k], ast.Attribute | ast.Subscript | ast.Call)
+    parts = [part for part in parts if isinstance(getattr(part, "ctx", ast.Load()), ast.Load)]
+    if not parts:
+        return
+    part, name = chance.choice(parts), ast.Name("named", ast.Load())
+    for parent in ast.walk(block[k]):
+        for field, value in ast.iter_fields(parent):
+            if value is part:
+                setattr(parent, field, name)
+            elif isinstance(value, list) and part in value:
+                value[value.index(part)] = name
+    lines: list[ast.stmt] = [ast.Assign([ast.Name("named", ast.Store())], part)]
+    if chance.random() < 0.6 and (places := _nodes(part, ast.Name | ast.Attribute)):
+        lines.append(ast.parse(f"{ast.unparse(chance.choice(places))} = {chance.choice((0, 1, 2))}").body[0])
+    block[k:k] = lines
+
+
+def _together(tree: ast.AST, chance: random.Random) -> None:
+    """Join two assignments that follow each other to one of both."""
+    places = [
+        (block, k) for block in _blocks(tree) for k in range(len(block) - 1)
+        if all(isinstance(each, ast.Assign) and not isinstance(each.targets[0], ast.Tuple) for each in block[k : k + 2])
+    ]  # fmt: skip
+    if places:
+        block, k = chance.choice(places)
+        one, two = block[k : k + 2]
+        block[k : k + 2] = [ast.Assign([ast.Tuple([one.targets[0], two.targets[0]], ast.Store())],
+                                       ast.Tuple([one.value, two.value], ast.Load()))]  # fmt: skip
+
+
+def _numbered(tree: ast.AST, chance: random.Random) -> None:
+    """Take the agent of a member by a number."""
+    nodes = [node for node in _nodes(tree, ast.Attribute) if isinstance(node.value, ast.Name) and node.value.id != "w"]
+    if nodes:
+        node = chance.choice(nodes)
+        number = chance.choice(("0", "1", f"{node.value.id}.index", *(name.id for name in _nodes(tree, ast.Name))))
+        node.value = ast.parse(f"w.agents[{number}]", mode="eval").body
+
+
 HEADS = ("if w.once:", "if w.t > 2:", "for extra in range(3):", "for other in w.agents:", "for extra in w.each(3):",
          "while w.t > 2:")  # fmt: skip
 """Statements that are put around others."""
 
 CHANGES: list[Callable[[ast.AST, random.Random], None]] = [
     _operator, _comparison, _number, _number, _expression, _expression, _name, _member, _delete, _repeat, _swap, _wrap, _negate,
-    _axes,
+    _axes, _named, _named, _together, _numbered,
 ]  # fmt: skip
 
 
