@@ -24,6 +24,12 @@ MODULE = "gpu_vecenv.pyhooks"
 NESTING = 60
 """Blocks and operations inside one another that a function may have. Compilers refuse text that is nested deeper by far."""
 
+CHAIN = 150
+"""``elif`` behind one another that lead to a line. Python and compilers nest each in the ``else`` of the one before."""
+
+TOO_DEEP = "too many branches or calls inside one another; write a loop or a table"
+"""What is said where Python's stack does not suffice."""
+
 
 class HooksFile:
     """Functions, constants and imported names of a file of hooks.
@@ -34,7 +40,7 @@ class HooksFile:
 
     Attributes:
         path: the file.
-        tree: its syntax tree.
+        text: what it holds.
         functions: functions by name.
         constants: numbers by name, as bool, np.int32 or np.float32.
         imported: what the file calls the names of this package, and the names.
@@ -45,14 +51,13 @@ class HooksFile:
     """
 
     def __init__(self, path: Path, text: str) -> None:
-        self.path = path
+        self.path, self.text = path, text
         self.where = "module"
         self.functions: dict[str, ast.FunctionDef] = {}
         self.constants: dict[str, Any] = {}
         self.imported: dict[str, str] = {}
         self.foreign: dict[str, str] = {}
-        self.tree = self._parse(text)
-        for node in self.tree.body:
+        for node in self.parsed().body:
             self._read(node)
         for name in REQUIRED:
             if name not in self.functions:
@@ -67,11 +72,12 @@ class HooksFile:
         lines = ast.unparse(node).splitlines()
         return repr(lines[0] if len(lines[0]) <= 80 else lines[0][:77] + "...")
 
-    def _parse(self, text: str) -> ast.Module:
+    def parsed(self) -> ast.Module:
+        """Return a new syntax tree of the file."""
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # such as a comparison of literals with `is`, which is refused later
-                tree = ast.parse(text, str(self.path))
+                tree = ast.parse(self.text, str(self.path))
         except SyntaxError as error:
             raise HookError(f"{self.path}:{error.lineno or 1}: module: no Python: {error.msg}.") from error
         except (RecursionError, MemoryError, ValueError) as error:
@@ -80,17 +86,19 @@ class HooksFile:
         return tree
 
     def _check_nesting(self, tree: ast.Module) -> None:
-        """Refuse deep nests, without recursion."""
-        waiting: list[tuple[ast.AST, int]] = [(tree, 0)]
+        """Refuse deep nests and long chains, without recursion. What reads the tree later recurses over both."""
+        waiting: list[tuple[ast.AST, int, int]] = [(tree, 0, 0)]
         while waiting:
-            node, depth = waiting.pop()
+            node, depth, chain = waiting.pop()
             if depth > NESTING:
                 self.fail(node, f"the code is nested more than {NESTING} deep; move a part into a function or a local")
-            elif_ = isinstance(node, ast.If) and len(node.orelse) == 1 and isinstance(node.orelse[0], ast.If)
+            if chain > CHAIN:
+                self.fail(node, f"more than {CHAIN} elif behind one another; use a table of the spec, or helpers for parts")
+            is_elif = isinstance(node, ast.If) and len(node.orelse) == 1 and isinstance(node.orelse[0], ast.If)
             for child in ast.iter_child_nodes(node):
-                chained = elif_ and child is node.orelse[0]  # type: ignore[attr-defined]
+                chained = is_elif and child is node.orelse[0]  # type: ignore[attr-defined]
                 deeper = isinstance(child, ast.expr | ast.stmt) and not chained
-                waiting.append((child, depth + deeper))
+                waiting.append((child, depth + deeper, chain + chained))
 
     def _read(self, node: ast.stmt) -> None:
         if isinstance(node, ast.FunctionDef):

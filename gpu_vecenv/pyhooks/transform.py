@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gpu_vecenv.pyhooks import names
-from gpu_vecenv.pyhooks.source import HOOKS, HooksFile
+from gpu_vecenv.pyhooks.source import HOOKS, TOO_DEEP, HooksFile
 
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 
@@ -188,16 +188,22 @@ def load_hooks(
         used: its hooks and the helpers that these call.
         barriers: barriers that the translator placed.
         of_the_world: functions that depend on the world: ``_barrier``, ``_first``, ``_serial`` and ``_untraced``.
+
+    Raises:
+        HookError: Python's stack does not suffice.
     """
-    tree = copy.deepcopy(file.tree)
+    tree = file.parsed()
     tree.body = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name in used]
     transform = _Functions(barriers)
-    tree.body = [transform.visit(node) for node in tree.body]
     namespace: dict[str, Any] = {
         "__name__": file.path.stem, "__file__": str(file.path),
         "_i32": np.int32, "_f32": np.float32, "_quotient": quotient, "_rest": rest, "_negative": negative,
         "abs": magnitude, "range": range_i32, **of_the_world, **file.constants,
         **{name: getattr(names, of_package) for name, of_package in file.imported.items()},
     }  # fmt: skip
-    exec(compile(ast.fix_missing_locations(tree), str(file.path), "exec"), namespace)
+    try:
+        tree.body = [transform.visit(node) for node in tree.body]
+        exec(compile(ast.fix_missing_locations(tree), str(file.path), "exec"), namespace)
+    except RecursionError:
+        file.fail(None, TOO_DEEP)
     return {name: namespace[name] for name in used}

@@ -7,10 +7,9 @@ import hashlib
 from pathlib import Path
 from typing import NamedTuple
 
-from gpu_vecenv.errors import HookError
 from gpu_vecenv.pyhooks.calls import c_name
 from gpu_vecenv.pyhooks.expressions import shown
-from gpu_vecenv.pyhooks.source import HOOKS, HooksFile
+from gpu_vecenv.pyhooks.source import HOOKS, TOO_DEEP, HooksFile
 from gpu_vecenv.pyhooks.statements import Names, Results, Statements, new_region, tuple_struct, tuple_type
 from gpu_vecenv.pyhooks.values import C_TYPES, Access, Handle, Region, Scope, Value
 from gpu_vecenv.pyhooks.vocabulary import Vocabulary
@@ -400,9 +399,8 @@ def translator_of(spec: EnvSpec, path: Path, text: str) -> Translator:
     translator = Translator(spec, file)
     try:
         translator.translate()
-    except RecursionError as error:
-        raise HookError(f"{path}:1: {file.where}: too many branches or calls inside one another; write a loop or a "
-                        "table.") from error
+    except RecursionError:
+        file.fail(None, TOO_DEEP)
     return translator
 
 

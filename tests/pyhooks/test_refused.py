@@ -4,12 +4,14 @@ import dataclasses
 import tomllib
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from gpu_vecenv import Role, Scratch
 from gpu_vecenv.errors import HookError
+from gpu_vecenv.pyhooks.source import CHAIN
 from gpu_vecenv.pyhooks.translate import translate
-from tests.pyhooks.ledger import FIRST, HEAD, spec_of_text, text_with
+from tests.pyhooks.ledger import FIRST, HEAD, ledger, spec_of_text, text_with
 
 WRONG = tomllib.loads(Path(__file__).with_name("refused.toml").read_text())["hook"]
 
@@ -85,6 +87,25 @@ def test_deep_nests_are_refused_or_compile(nest, tmp_path):
         translate(spec, spec.kernel, text)
     except HookError as error:
         assert str(error).startswith(f"{tmp_path}/hooks.py:")
+
+
+@pytest.mark.parametrize("all_lanes", [True, False])
+def test_the_longest_chain_of_branches_runs_and_a_longer_one_is_refused(all_lanes, tmp_path):
+    pad = "    " * (1 if all_lanes else 2)
+    head = "\ndef env_step(w):\n    for me in w.agents:\n        me.reward = 0.0\n"
+
+    def chain(length):
+        elifs = "".join(f"{pad}elif w.t > {n}:\n{pad}    k = {n}\n" for n in range(1000, 1000 + length))
+        return f"{head}{pad}if w.t > 999:\n{pad}    k = 0\n{elifs}"
+
+    for device in ("python", "cpu"):
+        env = ledger(chain(CHAIN), tmp_path, device=device)
+        env.reset(seed=0)
+        env.step(np.zeros((2, 3), np.int32))
+        env.close()
+        line = FIRST + 6 + 2 * CHAIN
+        with pytest.raises(HookError, match=rf"hooks.py:{line}: module: more than {CHAIN} elif behind one another"):
+            ledger(chain(CHAIN + 1), tmp_path, device=device)
 
 
 @pytest.mark.parametrize("text", ["", "\0", "\ufeff", "\t\n  x = 1", "x = 'a\nb'", HEAD])
