@@ -129,10 +129,10 @@ class PythonBackend(CpuBackend):
         self._error: BaseException | None = None
         self._callback = CALLBACK(self._call)
         of_the_world: dict[str, Callable[..., Any]] = {
-            "_barrier": lambda: self._present().barrier(),
-            "_first": lambda: self._present().first(),
-            "_serial": self._serial,
-            "_untraced": self._untraced,
+            ".barrier": lambda: self._present().barrier(),
+            ".first": lambda: self._present().first(),
+            ".serial": self._serial,
+            ".untraced": self._untraced,
         }
         used = {*hooks, *self._translator.written} & set(file.functions)
         self._hooks = load_hooks(file, used, self._translator.barriers, of_the_world)

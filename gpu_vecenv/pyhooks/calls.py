@@ -270,6 +270,7 @@ class Calls(Expressions):
     def refuse_name(self, node: ast.AST, name: str) -> None:
         """Refuse a local with the name of something else."""
         file = self.file
+        file.refuse_dunder(node, name)
         if name == "w" or name in {*file.functions, *file.constants, *file.imported, *BUILTINS}:
             self.fail(node, f"{name!r} already means something else in this file; choose another name")
         if name in self.file.foreign:

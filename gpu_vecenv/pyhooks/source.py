@@ -113,7 +113,13 @@ class HooksFile:
         elif not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
             self.fail(node, "a file of hooks holds imports, constants and functions; move this into a function")
 
+    def refuse_dunder(self, node: ast.AST, name: str) -> None:
+        """Refuse a name such as ``__builtins__``, which means something to Python."""
+        if name.startswith("__") and name.endswith("__"):
+            self.fail(node, f"{name!r} is a name of Python; choose one without two underscores on both sides")
+
     def _new(self, node: ast.AST, name: str) -> None:
+        self.refuse_dunder(node, name)
         if name in {*self.functions, *self.constants, *self.imported} or name in BUILTINS:
             self.fail(node, f"{name!r} already means something else in this file; choose another name")
 

@@ -470,7 +470,7 @@ class Statements(Calls):
             if isinstance(part, ast.JoinedStr):
                 waiting += part.values
             elif isinstance(part, ast.FormattedValue):
-                waiting.append(part.value)
+                waiting += [part.value, *([part.format_spec] if part.format_spec else [])]
             elif not (isinstance(part, ast.Constant) and (part.value is None or isinstance(part.value, str | int | float))):
                 value = self.value(part, scope)
                 if value.once or value.type not in C_TYPES:

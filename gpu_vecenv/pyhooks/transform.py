@@ -12,6 +12,8 @@ import numpy as np
 from gpu_vecenv.pyhooks import names
 from gpu_vecenv.pyhooks.source import HOOKS, TOO_DEEP, HooksFile
 
+# Names that the interpreter adds to a file begin with a dot, so that no name of the file is one of them.
+
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 
 
@@ -40,7 +42,7 @@ class _Functions(ast.NodeTransformer):
         statements: list[ast.stmt] = []
         for node in body:
             if self.phases and (self.hook, node.lineno) in self.barriers:
-                statements.append(_at(node, ast.Expr(_call("_barrier"))))
+                statements.append(_at(node, ast.Expr(_call(".barrier"))))
             new = self.visit(node)
             statements += new if isinstance(new, list) else [new]
         return statements
@@ -54,7 +56,7 @@ class _Functions(ast.NodeTransformer):
     def visit_If(self, node: ast.If) -> Any:
         """Run ``if w.once`` as the first lane."""
         if ast.unparse(node.test) == "w.once":
-            item = ast.withitem(_at(node.test, _call("_first")))
+            item = ast.withitem(_at(node.test, _call(".first")))
             return _at(node, ast.With([item], self._inner(node.body)))
         node.test = self.visit(node.test)
         node.body, node.orelse = self._block(node.body), self._block(node.orelse)
@@ -65,7 +67,7 @@ class _Functions(ast.NodeTransformer):
         ranged = isinstance(node.iter, ast.Call) and ast.unparse(node.iter.func) == "range"
         node.iter = self.visit(node.iter)
         if not self.phases and not ranged:
-            node.iter = _at(node.iter, _call("_serial", node.iter))
+            node.iter = _at(node.iter, _call(".serial", node.iter))
         node.body = self._inner(node.body)
         return node
 
@@ -93,19 +95,20 @@ class _Functions(ast.NodeTransformer):
         node.value = self.visit(node.value)
         if isinstance(node.value, ast.Call) and ast.unparse(node.value.func) == "print":
             empty = ast.arguments([], [], None, [], [], None, [])
-            node.value = _at(node, _call("_untraced", ast.Lambda(empty, node.value)))
+            node.value = _at(node, _call(".untraced", ast.Lambda(empty, node.value)))
         return node
 
     def visit_Constant(self, node: ast.Constant) -> Any:
         """Make a literal 32 bits wide."""
-        kind = {int: "_i32", float: "_f32"}.get(type(node.value))
+        kind = {int: ".i32", float: ".f32"}.get(type(node.value))
         return node if kind is None else _at(node, _call(kind, node))
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
-        """Change the numbers of a text, not its formats."""
+        """Change the numbers of a text, also those in its formats."""
         for part in node.values:
             if isinstance(part, ast.FormattedValue):
                 part.value = self.visit(part.value)
+                part.format_spec = part.format_spec and self.visit(part.format_spec)
         return node
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
@@ -114,12 +117,12 @@ class _Functions(ast.NodeTransformer):
             number: Any = node.operand.value
             return self.visit_Constant(_at(node, ast.Constant(-number)))
         self.generic_visit(node)
-        return _at(node, _call("_negative", node.operand)) if isinstance(node.op, ast.USub) else node
+        return _at(node, _call(".negative", node.operand)) if isinstance(node.op, ast.USub) else node
 
     def visit_BinOp(self, node: ast.BinOp) -> Any:
         """Check divisors, which NumPy lets pass."""
         self.generic_visit(node)
-        name = {ast.FloorDiv: "_quotient", ast.Mod: "_rest"}.get(type(node.op))
+        name = {ast.FloorDiv: ".quotient", ast.Mod: ".rest"}.get(type(node.op))
         return node if name is None else _at(node, _call(name, node.left, node.right))
 
 
@@ -187,7 +190,7 @@ def load_hooks(
         file: the file, which was translated without an error.
         used: its hooks and the helpers that these call.
         barriers: barriers that the translator placed.
-        of_the_world: functions that depend on the world: ``_barrier``, ``_first``, ``_serial`` and ``_untraced``.
+        of_the_world: functions that depend on the world: ``.barrier``, ``.first``, ``.serial`` and ``.untraced``.
 
     Raises:
         HookError: Python's stack does not suffice.
@@ -197,7 +200,7 @@ def load_hooks(
     transform = _Functions(barriers)
     namespace: dict[str, Any] = {
         "__name__": file.path.stem, "__file__": str(file.path),
-        "_i32": np.int32, "_f32": np.float32, "_quotient": quotient, "_rest": rest, "_negative": negative,
+        ".i32": np.int32, ".f32": np.float32, ".quotient": quotient, ".rest": rest, ".negative": negative,
         "abs": magnitude, "range": range_i32, **of_the_world, **file.constants,
         **{name: getattr(names, of_package) for name, of_package in file.imported.items()},
     }  # fmt: skip

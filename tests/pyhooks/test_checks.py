@@ -261,7 +261,7 @@ def env_step(w):
     env = ledger(text, tmp_path)
     env.reset(seed=0)
     env.step(ACTIONS)
-    env.worlds.backend._hooks["env_step"].__globals__["_barrier"] = lambda: None
+    env.worlds.backend._hooks["env_step"].__globals__[".barrier"] = lambda: None
     with pytest.raises(HookFault, match="reads element 1 of w.state.gold, which lane 1 writes in the same phase"):
         env.step(ACTIONS)
 
@@ -437,3 +437,39 @@ def test_two_envs_run_in_turn(tmp_path):
 
 def test_the_head_of_the_texts_is_whole():
     assert HEAD.endswith("CELLS = 6\n")
+
+
+OWN_NAMES = """
+_i32 = 1
+_f32 = 2
+
+
+def _quotient(w, x: i32) -> i32:
+    return x // 2
+
+
+def _first(w) -> i32:
+    return 3
+
+
+def env_step(w):
+    if w.once:
+        w.state.pot = _quotient(w, 7) + _first(w)
+    for me in w.agents:
+        _negative, _rest, _serial, _untraced, _barrier = 1.5, 1, 2, 3, 4
+        print(f"{me.gold:>{_serial // 2}}")
+        me.gold = _i32 + _f32 + -_rest % 5 + _serial + _untraced + _barrier
+        me.reward = -_negative
+"""
+
+
+def test_names_that_begin_with_an_underscore_are_those_of_the_file(tmp_path, capsys):
+    for device in ("python", "cpu"):
+        env = ledger(OWN_NAMES, tmp_path, device=device)
+        env.reset(seed=0)
+        _, _, _, _, info = env.step(ACTIONS)
+        assert np.all(info["agent_reward"] == -1.5)
+        state = env.get_state("gold", "pot")
+        assert np.all(state["gold"] == 1 + 2 + 4 + 2 + 3 + 4) and np.all(state["pot"] == 6)
+        env.close()
+    assert capsys.readouterr().out.count("\n") == 6
