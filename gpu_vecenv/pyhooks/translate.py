@@ -339,9 +339,11 @@ class Translator(Statements):
             self.fail(function, "a helper marked with dividing returns f32 and changes nothing")
         if function.returns is None:
             return
-        text = ast.unparse(function.returns)
-        for alias, name in self.file.imported.items():
-            text = text.replace(alias, name) if alias != name else text
+        returns = ast.parse(ast.unparse(function.returns))
+        for part in ast.walk(returns):
+            if isinstance(part, ast.Name):
+                part.id = self.file.imported.get(part.id, part.id)
+        text = ast.unparse(returns)
         expected = {"": "None"}.get(types, types if "," not in types else f"tuple[{types.replace(',', ', ')}]")
         if text != expected:
             self.fail(function, f"{function.name}() is annotated with {text} and returns {expected}")

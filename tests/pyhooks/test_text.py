@@ -211,6 +211,22 @@ def test_an_expression(python, cpp, tmp_path):
     assert f"me.gold = {cpp};" in statements(made)
 
 
+def test_renamed_imports_annotate_results(tmp_path):
+    text = text_with("""
+from gpu_vecenv.pyhooks import f32 as t, i32 as u
+
+
+def pair(w, x: t) -> tuple[t, u]:
+    return x, 2
+
+
+def env_step(w):
+    for me in w.agents:
+        me.reward, me.gold = pair(w, 1.0)
+""")
+    assert "GV_METHOD static Results_f32_i32 pair(GvWorld& w, float x) {" in statements(translated(text, tmp_path))
+
+
 def test_names_change_places(tmp_path):
     text = "\ndef env_step(w):\n    for me in w.agents:\n        x, y = 1, 2\n        x, y = y, x\n        me.gold = x\n"
     made = statements(translated(text_with(text), tmp_path))
