@@ -278,16 +278,16 @@ class Calls(Expressions):
 
 
 def c_name(name: str) -> str:
-    """Return an identifier of C++ for a local of Python.
+    """Return an identifier of C++ for a name of Python; two names have two.
 
-    It is the same, unless it might be a keyword, a macro or a name of the translator, which has capitals and does not end with an
-    underscore.
+    A name of ASCII is the same, or has an underscore behind it if it might be a keyword, a macro or a name of the translator,
+    which has capitals and ends neither with an underscore nor with ``_U``. Other names end with ``_U``, and in them each ``U``
+    and each letter beyond ASCII is ``U``, its code in hex, and an underscore.
     """
-    plain = name.isascii() and name == name.lower() and name[0] != "_" and name[-1] != "_" and not name.startswith("gv_")
-    if plain and is_c_name(name) and name not in MACROS:
-        return name
-    text = "".join(letter if letter.isascii() else f"U{ord(letter):x}" for letter in name)
-    return f"{text}_"
+    if not name.isascii():
+        return "".join(letter if letter.isascii() and letter != "U" else f"U{ord(letter):x}_" for letter in name) + "_U"
+    plain = name == name.lower() and name[0] != "_" and name[-1] != "_" and not name.startswith("gv_")
+    return name if plain and is_c_name(name) and name not in MACROS else f"{name}_"
 
 
 MACROS = ("alloca", "assert", "by", "errno", "linux", "major", "makedev", "minor", "stderr", "stdin", "stdout", "unix")

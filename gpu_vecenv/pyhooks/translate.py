@@ -351,11 +351,11 @@ class Translator(Statements):
     def _definition(self, function: ast.FunctionDef, parameters: list[tuple[str, str]], types: str, body: list[str]) -> str:
         """Return the text of a helper. Agents of roles have types of their own, so they are parameters of a template."""
         name = c_name(function.name)
-        of_agents = [f"class Agent_{c_name(one)}" for one, kind in parameters if kind == "agent"]
+        of_agents = [f"class {c_name(one)}_Agent" for one, kind in parameters if kind == "agent"]
         head = f"template <{', '.join(of_agents)}> " if of_agents else ""
         declared = []
         for one, kind in parameters:
-            ctype = {"names": "GvWorld&", "agent": f"const Agent_{c_name(one)}&"}.get(kind) or C_TYPES[kind]
+            ctype = {"names": "GvWorld&", "agent": f"const {c_name(one)}_Agent&"}.get(kind) or C_TYPES[kind]
             declared.append(f"{ctype} {c_name(one)}" if kind != "names" else "GvWorld& w")
         result = tuple_type(types) if "," in types else C_TYPES.get(types, "void")
         structs = [tuple_struct(types)] if "," in types and len(set(types.split(","))) > 1 and result not in self.written else []

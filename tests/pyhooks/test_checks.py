@@ -473,3 +473,36 @@ def test_names_that_begin_with_an_underscore_are_those_of_the_file(tmp_path, cap
         assert np.all(state["gold"] == 1 + 2 + 4 + 2 + 3 + 4) and np.all(state["pot"] == 6)
         env.close()
     assert capsys.readouterr().out.count("\n") == 6
+
+
+LIKE_ESCAPES = """
+def é(w, Agent_N: Agent) -> f32:
+    return 1.0 + 0.0 * f32(Agent_N.gold)
+
+
+def Ue9(w, N: Agent) -> f32:
+    Agent_N, N_Agent = 2.0, 0.0
+    return Agent_N + N_Agent * f32(N.gold)
+
+
+def env_step(w):
+    for me in w.agents:
+        if me.gold > 0:
+            à = 1.0
+            Ue0, Ue0_, Ue0__U, àU = 2.0, 3.0, 4.0, 5.0
+        else:
+            à = 6.0
+            Ue0, Ue0_, Ue0__U, àU = 7.0, 8.0, 9.0, 10.0
+        me.reward = à + 10.0 * Ue0 + 100.0 * Ue0_ + 1000.0 * Ue0__U + 10000.0 * àU
+        me.memory[0] = 10.0 * é(w, me) + Ue9(w, me)
+"""
+
+
+def test_names_like_escapes_of_other_names_are_names_of_their_own(tmp_path):
+    for device in ("python", "cpu"):
+        env = ledger(LIKE_ESCAPES, tmp_path, device=device)
+        env.reset(seed=0)
+        _, _, _, _, info = env.step(ACTIONS)
+        assert np.all(info["agent_reward"] == 54321.0), device
+        assert np.all(env.get_state("memory")["memory"][..., 0] == 12.0), device
+        env.close()

@@ -1,6 +1,8 @@
 """Text of kernels that hooks in Python become: lines of the file, barriers, cache keys; it compiles for every architecture."""
 
+import itertools
 import re
+import unicodedata
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +14,7 @@ from gpu_vecenv.backend.compiler import compile_to_bytes, cpu_level, object_name
 from gpu_vecenv.backend.programs import program_options
 from gpu_vecenv.backend.source import kernel_source
 from gpu_vecenv.errors import CompileError
+from gpu_vecenv.pyhooks.calls import c_name
 from gpu_vecenv.pyhooks.translate import translate, translator_of
 from gpu_vecenv.spec.fields import Scratch
 from gpu_vecenv.spec.layout import Layout
@@ -244,9 +247,21 @@ def env_step(w):
         me.reward = 0.0
 """)
     spec = spec_of_text(text, tmp_path)
-    assert "const gv_i32 gr_U" not in translate(spec, spec.kernel, text)
+    assert "const gv_i32 grUf6_sse_U = 3;" in translate(spec, spec.kernel, text)
     compile_to_bytes(spec, cpu_level(), ("-O0",))
     compile_ptx(spec, 90)
+
+
+def test_two_names_of_python_are_two_names_of_cpp():
+    """Also with what the translator appends to them."""
+    letters = ("", "e", "U", "_", "9", "é", "è", "E", "K")
+    words = {"".join(parts) for parts in itertools.product(letters, repeat=5)}
+    words |= {f"U{code}{end}" for code in ("e9", "55", "e8", "e9_U", "e9_", "e9__U") for end in ("", "_", "_U", "_K", "_End")}
+    words = sorted(word for word in words if word.isidentifier() and unicodedata.normalize("NFKC", word) == word)
+    suffixes = ("", "_K", "_End", "_Divisor", "_Agent")
+    made = [f"{c_name(word)}{suffix}" for word in words for suffix in suffixes]
+    made += ["Value0_9_8", "Values9_8", "Results_f32_i32", "GvPythonHooks"]
+    assert len(set(made)) == len(made) > 100000 and all(name.isascii() and name.isidentifier() for name in made)
 
 
 def test_every_change_of_the_file_makes_another_kernel(tmp_path):
