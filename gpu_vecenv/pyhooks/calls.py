@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
+from gpu_vecenv.pyhooks.advice import INSTEAD, of_module
 from gpu_vecenv.pyhooks.expressions import METHODS, NOUNS, Expressions
 from gpu_vecenv.pyhooks.names import FUNCTIONS
 from gpu_vecenv.pyhooks.source import BUILTINS
@@ -16,17 +17,6 @@ PURPOSES = 0xFAFE
 
 DOUBLES = ("float", "int", "bool", "np", "numpy", "math", "torch")
 """Names of Python and of modules that compute in other types."""
-
-INSTEAD = {
-    "sum": "write a loop, or w.sum(agents, lambda it: ...)",
-    "len": "write w.agents.count(), or a size of the spec",
-    "any": "write w.any(agents, lambda it: ...)",
-    "all": "write `not w.any(...)`",
-    "round": "write floor(x + 0.5)",
-    "enumerate": "write `for i in range(n):` and take element i; the number of an agent is me.index",
-    "zip": "write `for i in range(n):` and take element i of each",
-}
-"""The words to write instead of functions of Python, by name."""
 
 
 class Calls(Expressions):
@@ -55,10 +45,7 @@ class Calls(Expressions):
             return self._plain_call(node, node.func.id, scope, writing)
         if not isinstance(node.func, ast.Attribute):
             self.fail(node, f"{self.quoted(node)}: functions are called by name")
-        root = ast.unparse(node.func).split(".")[0]
-        if root in DOUBLES and root not in scope.names:
-            self.fail(node, f"{ast.unparse(node.func)}() computes in other types; use f32, i32 and the functions of "
-                            "gpu_vecenv.pyhooks")  # fmt: skip
+        self.refuse_foreign(node.func, scope, called=True)
         base, method = self.value(node.func.value, scope), node.func.attr
         if base.type == "names" and base.member == "w":
             return self._of_world(node, method, scope)
@@ -82,6 +69,8 @@ class Calls(Expressions):
                 return self._builtin(node, word, scope)
             self.fail(node, "range() is for loops: for k in range(n)" if word == "range" else
                       f"{word}() returns nothing; it stands in a line of its own")  # fmt: skip
+        if word == "w":
+            self.fail(node, "w is the world, and no function; w.each(n), w.draw(purpose) and others are")
         if word in DOUBLES:
             self.fail(node, f"{word}() computes in other types; use f32, i32 and comparisons")
         self.refuse_builtin(node, word)
@@ -91,6 +80,21 @@ class Calls(Expressions):
         """Refuse a function of Python for which hooks have something else."""
         if word in INSTEAD:
             self.fail(node, f"{word}() is not in the subset; {INSTEAD[word]}")
+
+    def refuse_foreign(self, node: ast.Attribute, scope: Scope, called: bool = False) -> None:
+        """Refuse a name of another module, such as ``math.pi`` or ``random.random``, and say what to write instead."""
+        root: ast.expr = node
+        while isinstance(root, ast.Attribute):
+            root = root.value
+        if not isinstance(root, ast.Name) or root.id in scope.names:
+            return
+        name, module = ast.unparse(node), self.file.foreign.get(root.id)
+        if module is None and root.id not in DOUBLES:
+            return
+        if instead := of_module(name, module or ""):
+            self.fail(node, f"{name}{'()' * called} is not in the subset; {instead}")
+        if called and root.id in DOUBLES:
+            self.fail(node, f"{name}() computes in other types; use f32, i32 and the functions of gpu_vecenv.pyhooks")
 
     def helper(self, node: ast.Call, function: ast.FunctionDef, scope: Scope, writing: bool) -> Value:
         """Translate a call of a function of the file."""

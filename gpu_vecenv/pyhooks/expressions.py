@@ -8,12 +8,28 @@ from typing import Any
 
 import numpy as np
 
+from gpu_vecenv.pyhooks import names
+from gpu_vecenv.pyhooks.advice import of_module
 from gpu_vecenv.pyhooks.source import BUILTINS, PYTHON, HooksFile
 from gpu_vecenv.pyhooks.values import ELEMENT, Access, Handle, Scope, Value, Where, float_text, int_text
 from gpu_vecenv.pyhooks.vocabulary import GROUPS, NARROW, TYPES, Memory, Vocabulary
 
 ARITHMETIC = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*"}
 OF_INTEGERS = {ast.FloorDiv: "//", ast.Mod: "%", ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^"}
+NO_OPERATORS: dict[type, str] = {
+    ast.Pow: "write pow(x, y) of gpu_vecenv.pyhooks, or x * x",
+    ast.MatMult: "write the sum as a loop",
+    ast.LShift: "multiply or divide by a power of 2",
+    ast.RShift: "multiply or divide by a power of 2",
+    ast.Invert: "write -1 - x for an i32, and `not x` for a bool",
+    ast.UAdd: "leave the + out",
+    ast.In: "`in` is not in the subset; write comparisons: x == 1 or x == 2",
+    ast.NotIn: "`not in` is not in the subset; write comparisons: x != 1 and x != 2",
+    ast.Is: "`is` is not in the subset; write ==. Numbers are never None; a number such as -1 can mean that there is none",
+    ast.IsNot: "`is not` is not in the subset; write !=. Numbers are never None; a number such as -1 can mean that there is none",
+}
+"""Operators that are not in the subset, and the words to write instead."""
+
 COMPARISONS = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="}
 
 TRANSLATED = (ast.Constant, ast.Name, ast.Attribute, ast.Subscript, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare,
@@ -34,9 +50,9 @@ ADVICE = {
     ast.NamedExpr: "assign it in a line of its own",
     ast.Slice: "index one element at a time, in a loop",
     ast.Starred: "name each value",
-    ast.Await: "hooks run to their end",
-    ast.Yield: "return the value",
-    ast.YieldFrom: "return the value",
+    ast.Await: "hooks run to their end and wait for nothing; leave `await` out",
+    ast.Yield: "hooks run to their end; a helper returns values",
+    ast.YieldFrom: "hooks run to their end; a helper returns values",
 }
 """Advice by kind of expression that is not in the subset: the words to write instead."""
 
@@ -126,6 +142,9 @@ class Expressions:
             where = self._of_pair(memory, node, where) if writes else "all"
         if writes and where == "all":
             name = shown(memory.field)
+            if scope.kind == "uniform" and scope.helper:
+                why = ", because a loop in a helper is no phase" if scope.loops else ""
+                self.fail(node, f"all lanes would write {name!r}{why}; call the helper in a phase or under `if w.once:`")
             if scope.kind == "uniform":
                 self.fail(node, f"all lanes would write {name!r}; write it in a phase or under `if w.once:`")
             if memory.field.startswith("row "):
@@ -207,6 +226,11 @@ class Expressions:
         members = self.words.members(group) | {"reward": self.words.reward(group)}
         if node.attr in ("index", "in_role"):
             self.fail(node, f"{node.attr!r} of an agent is fixed")
+        if node.attr == "action" and self.words.acts(group):
+            self.fail(node, "'action' of an agent is what its policy chose; a hook reads it, `move = me.action.index()`")
+        if node.attr in self.words.rows(group):
+            whole = "me.obs = [x, y] writes all of it, and " if node.attr == "obs" else ""
+            self.fail(node, f"{node.attr!r} of an agent is a row; {whole}me.{node.attr}[k] = x writes one element")
         if node.attr not in members:
             self.fail(node, f"an agent of {_range_text(group)} has no {node.attr!r}; it has {self._all_members(group)}")
         return members[node.attr]
@@ -259,10 +283,24 @@ class Expressions:
             shape = ", ".join(map(str, axes))
             self.fail(node, f"{self.quoted(node)}: expected an index for each of the axes ({shape}), got {len(parts)}")
         indices = [self._index(node, part, scope) for part in parts]
+        if writes:
+            self._refuse_own_by_axes(node, parts, indices, base.member, scope)
         self.touch(writes, Memory(base.member, base.dtype, array=True), scope, node)
         text, once = f"{base.text}({', '.join(index.text for index in indices)})", any(index.once for index in indices)
         memory = Memory(base.member, base.dtype, group="of the state")
         return replace(self._writable(node, memory, text), once=once) if writes else self.read(node, memory, text, once=once)
+
+    def _refuse_own_by_axes(
+        self, node: ast.AST, parts: list[ast.expr], indices: list[Value], name: str, scope: Scope
+    ) -> None:
+        """Refuse `w.at.memory[me.index, 0] = x` in a phase over agents, which has a name that is known to be the agent's own."""
+        if scope.kind != "phase" or scope.single or not indices[0].counts or not isinstance(parts[0], ast.Attribute):
+            return
+        handle = self.value(parts[0].value, scope).handle
+        if handle is not None and name in self.words.members(handle.group):
+            k = ast.unparse(parts[1]) if len(parts) == 2 else "k"
+            self.fail(node, f"writes an element of {name!r} that may be that of another lane; that of the agent itself is "
+                            f"{ast.unparse(parts[0].value)}.{name}[{k}]")  # fmt: skip
 
     def _touch_element(
         self, writes: bool, memory: Memory, handle: Handle | None, index: Value, scope: Scope, node: ast.AST
@@ -304,15 +342,17 @@ class Expressions:
     def unknown(self, name: str) -> str:
         """Return the sentence for a name that hooks do not have."""
         if name in self.file.foreign:
-            return (f"{name!r} comes from {self.file.foreign[name]}; hooks use names of gpu_vecenv.pyhooks and "
+            module = self.file.foreign[name]
+            if instead := of_module(name, module):
+                return f"{name!r} of {module} is not in the subset; {instead}"
+            return (f"{name!r} comes from {module}; hooks use names of gpu_vecenv.pyhooks and "
                     "constants of their file, "
                     "and what the spec computes arrives as parameter, Constant or Table")  # fmt: skip
-        if name in PYTHON:
-            return f"{name!r} of Python is not in the subset"
-        from gpu_vecenv.pyhooks.names import __all__ as known
-
-        if name in known:
+        if name in names.__all__:
             return f"{name!r} is not imported: from gpu_vecenv.pyhooks import {name}"
+        if name in PYTHON:
+            return (f"{name!r} of Python is not in the subset; hooks call {', '.join(sorted(BUILTINS))}, helpers, "
+                    "and what they import from gpu_vecenv.pyhooks")  # fmt: skip
         return f"{name!r} is unknown here; it is no local that is assigned on every path, no constant and no import"
 
     def number(self, value: Any) -> Value:
@@ -326,7 +366,12 @@ class Expressions:
     def _constant(self, node: ast.Constant, scope: Scope) -> Value:
         return self.number(self.file.literal(node, node.value))
 
+    def refuse_foreign(self, node: ast.Attribute, scope: Scope, called: bool = False) -> None:
+        """Refuse a name of another module."""
+        raise NotImplementedError
+
     def _attribute(self, node: ast.Attribute, scope: Scope) -> Value:
+        self.refuse_foreign(node, scope)
         base = self.value(node.value, scope)
         if base.type == "agent":
             return self._agent_member(node, base, scope)
@@ -421,8 +466,10 @@ class Expressions:
     # ---- operators --------------------------------------------------------------------------------------------
 
     def _binop(self, node: ast.BinOp, scope: Scope) -> Value:
-        left, right = self.value(node.left, scope), self.value(node.right, scope)
         operator = type(node.op)
+        if operator in NO_OPERATORS:
+            self.fail(node, f"{self.quoted(node)}: {NO_OPERATORS[operator]}")
+        left, right = self.value(node.left, scope), self.value(node.right, scope)
         for part, value in ((node.left, left), (node.right, right)):
             if value.type not in ("i32", "f32"):
                 extra = "; i32(...) makes a bool 0 or 1, and `and` and `or` join bools" if value.type == "bool" else ""
@@ -440,13 +487,10 @@ class Expressions:
             if kind == "i32":
                 self.fail(node, f"{self.quoted(node)} divides integers; write // to round down, or f32(...)")
             return Value(f"({left.text} / {self._divisor(node.right, right)})", kind, **facts)
-        if operator in OF_INTEGERS:
-            if kind == "f32":
-                other = {"%": "mod(x, y)", "//": "floor(x / y)"}.get(OF_INTEGERS[operator], "i32(...)")
-                self.fail(node, f"{self.quoted(node)}: {OF_INTEGERS[operator]} is for i32; for f32 there is {other}")
-            return self._of_integers(node, left, right, facts)
-        advice = {ast.Pow: "write pow(x, y) of gpu_vecenv.pyhooks, or x * x", ast.MatMult: "write the sum as a loop"}
-        self.fail(node, f"{self.quoted(node)}: {advice.get(operator, 'multiply or divide by a power of 2')}")
+        if kind == "f32":
+            other = {"%": "mod(x, y)", "//": "floor(x / y)"}.get(OF_INTEGERS[operator], "i32(...)")
+            self.fail(node, f"{self.quoted(node)}: {OF_INTEGERS[operator]} is for i32; for f32 there is {other}")
+        return self._of_integers(node, left, right, facts)
 
     def _divisor(self, node: ast.expr, value: Value) -> str:
         """Text of a divisor; in a helper marked with `dividing`, one that shares the test."""
@@ -471,8 +515,8 @@ class Expressions:
         if isinstance(node.op, ast.Not):
             value = self.condition(node.operand, scope)
             return Value(f"(!{value.text})", "bool", static=value.static, once=value.once)
-        if not isinstance(node.op, ast.USub):
-            self.fail(node, f"{self.quoted(node)}: this operator is not in the subset")
+        if type(node.op) in NO_OPERATORS:
+            self.fail(node, f"{self.quoted(node)}: {NO_OPERATORS[type(node.op)]}")
         if isinstance(node.operand, ast.Constant) and isinstance(number := node.operand.value, int | float):
             if not isinstance(number, bool):
                 return self.number(self.file.literal(node, -number))
@@ -489,14 +533,15 @@ class Expressions:
         return Value(f"({text})", "bool", static=all(v.static for v in values), once=any(v.once for v in values))
 
     def _compare(self, node: ast.Compare, scope: Scope) -> Value:
+        for operator in node.ops:
+            if type(operator) in NO_OPERATORS:
+                self.fail(node, f"{self.quoted(node)}: {NO_OPERATORS[type(operator)]}")
         branch = replace(scope, branch=True)
         operands = [node.left, *node.comparators]
         values = [self.value(part, branch if k > 1 else scope) for k, part in enumerate(operands)]
         parts = []
         for k, operator in enumerate(node.ops):
             left, right = values[k], values[k + 1]
-            if type(operator) not in COMPARISONS:
-                self.fail(node, f"{self.quoted(node)}: `in` and `is` are not in the subset; write == and `or`")
             if left.type not in ("i32", "f32", "bool") or right.type not in ("i32", "f32", "bool"):
                 self.fail(node, f"{self.quoted(node)} compares {NOUNS.get(left.type, left.type)} with "
                                 f"{NOUNS.get(right.type, right.type)}; compare numbers, such as indices of agents")  # fmt: skip

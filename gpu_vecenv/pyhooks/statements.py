@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from gpu_vecenv.pyhooks.calls import Calls, c_name
-from gpu_vecenv.pyhooks.expressions import NOUNS
+from gpu_vecenv.pyhooks.expressions import ADVICE, NOUNS
 from gpu_vecenv.pyhooks.values import C_TYPES, Handle, Region, Scope, Value
 
 REFUSED = {
@@ -419,7 +419,11 @@ class Statements(Calls):
 
     def _expression(self, node: ast.expr, scope: Scope) -> list[str]:
         if not isinstance(node, ast.Call):
+            if type(node) in ADVICE:
+                self.value(node, scope)
             self.fail(node, f"{self.quoted(node)} has no effect")
+        if isinstance(node.func, ast.Attribute):
+            self.refuse_foreign(node.func, scope, called=True)
         name = ast.unparse(node.func)
         if name in ("print", "breakpoint"):
             self._python_only(node, name, scope)
