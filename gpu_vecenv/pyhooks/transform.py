@@ -208,5 +208,6 @@ def load_hooks(
         tree.body = [transform.visit(node) for node in tree.body]
         exec(compile(ast.fix_missing_locations(tree), str(file.path), "exec"), namespace)
     except RecursionError:
+        file.where = "module"
         file.fail(None, TOO_DEEP)
     return {name: namespace[name] for name in used}

@@ -1,6 +1,8 @@
 """Wrong hooks in Python are refused, with the file, the line, the function and what to write instead."""
 
 import dataclasses
+import inspect
+import sys
 import tomllib
 from pathlib import Path
 
@@ -9,7 +11,8 @@ import pytest
 
 from gpu_vecenv import Role, Scratch
 from gpu_vecenv.errors import HookError
-from gpu_vecenv.pyhooks.source import CHAIN
+from gpu_vecenv.pyhooks.source import CHAIN, HooksFile
+from gpu_vecenv.pyhooks.transform import load_hooks
 from gpu_vecenv.pyhooks.translate import translate
 from tests.pyhooks.ledger import FIRST, HEAD, ledger, spec_of_text, text_with
 
@@ -106,6 +109,18 @@ def test_the_longest_chain_of_branches_runs_and_a_longer_one_is_refused(all_lane
         line = FIRST + 6 + 2 * CHAIN
         with pytest.raises(HookError, match=rf"hooks.py:{line}: module: more than {CHAIN} elif behind one another"):
             ledger(chain(CHAIN + 1), tmp_path, device=device)
+
+
+def test_a_stack_that_is_too_short_is_an_error_of_the_hooks(tmp_path):
+    elifs = "".join(f"    elif w.t > {n}:\n        x = {n}\n" for n in range(CHAIN))
+    file = HooksFile(tmp_path / "hooks.py", text_with(f"\ndef env_step(w):\n    if w.t > 3:\n        x = 0\n{elifs}"))
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(len(inspect.stack()) + 100)
+    try:
+        with pytest.raises(HookError, match="hooks.py:1: module: too many branches or calls inside one another"):
+            load_hooks(file, {"env_step"}, [], {})
+    finally:
+        sys.setrecursionlimit(limit)
 
 
 @pytest.mark.parametrize("text", ["", "\0", "\ufeff", "\t\n  x = 1", "x = 'a\nb'", HEAD])
