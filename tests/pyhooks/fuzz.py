@@ -204,7 +204,7 @@ def _negate(tree: ast.AST, chance: random.Random) -> None:
 
 
 def _named(tree: ast.AST, chance: random.Random) -> None:
-    """Name a part of a statement in a line before it; maybe it becomes that of agent k, or a number of it changes in between."""
+    """Name a part of a statement in a line before it; maybe it becomes that of another agent, and a number of it changes."""
     block = chance.choice([block for block in _blocks(tree) if block])
     k = chance.randrange(len(block))
     parts = _nodes(block[k], ast.Attribute | ast.Subscript | ast.Call)
@@ -218,12 +218,12 @@ def _named(tree: ast.AST, chance: random.Random) -> None:
                 setattr(parent, field, name)
             elif isinstance(value, list) and part in value:
                 value[value.index(part)] = name
-    named = ast.Assign([ast.Name("named", ast.Store())], part)
-    number = chance.choice(("k", *(ast.unparse(place) for place in _nodes(part, ast.Name | ast.Attribute))))
-    lines = [named, ast.parse(f"{number} = {chance.choice((0, 1, 2))}").body[0]][: chance.choice((1, 2))]
+    lines: list[ast.stmt] = [ast.Assign([ast.Name("named", ast.Store())], part)]
     if isinstance(part, ast.Attribute) and chance.random() < 0.5:
-        part.value = ast.parse("w.agents[k]", mode="eval").body
-        lines = [*ast.parse("k = 0").body, *lines]
+        part.value = ast.parse("w.agents[number]", mode="eval").body
+        lines = [*ast.parse("number = 0").body, *lines, *ast.parse("number = 1").body]
+    elif (places := _nodes(part, ast.Name | ast.Attribute)) and chance.random() < 0.5:
+        lines += ast.parse(f"{ast.unparse(chance.choice(places))} = {chance.choice((0, 1, 2))}").body
     block[k:k] = lines
 
 
