@@ -450,6 +450,7 @@ class Statements(Calls):
             self.fail(node, f"{name}() stands in env_step, which alone ends episodes")
         if scope.kind != "once" and not scope.single:
             self.fail(node, f"{name}() stands under `if w.once:`, because it is work of the world")
+        self.acting = True
         argument = self.of("i32" if name == "w.truncate_at" else "bool", self.arguments(node, 1)[0], scope)
         return f"{name}({argument.text});"
 
@@ -460,6 +461,7 @@ class Statements(Calls):
             self.fail(node, f"w.record.{metric}() stands in env_step")
         if scope.kind != "once" and not scope.single:
             self.fail(node, f"w.record.{metric}() stands under `if w.once:`, because it is work of the world")
+        self.acting = True
         return f"{base.text}.{metric}({self.text('f32', self.arguments(node, 1)[0], scope)});"
 
     def _python_only(self, node: ast.Call, name: str, scope: Scope) -> None:

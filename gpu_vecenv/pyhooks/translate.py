@@ -308,19 +308,18 @@ class Translator(Statements):
                 inner.names[name] = Value(c_name(name), kind, handle=value.handle, counts=counts)
                 region.types |= {name: kind} if kind in C_TYPES else {}
         dividing = self._is_dividing(function)
-        self.divisors = _divisors(function) - {name for name, n in region.assigned.items() if n > 1} if dividing else None
+        self.divisors = _divisors(function, [name for name, _ in parameters], region) if dividing else None
         inner.depth = 1 + dividing
-        divided = [f"const auto {c_name(name)}_Divisor = by({c_name(name)});" for name, kind in parameters
-                   if dividing and name in (self.divisors or ()) and not region.assigned.get(name)]  # fmt: skip
+        divided = [name for name, _ in parameters if name in (self.divisors or ())]
         lines: list[str] = []
         reached = self.block(function.body, inner, lines) is not None
         types = results.types or ""
         if reached and types:
             self.fail(function, f"{function.name}() does not return on every path")
         self._check_results(function, types, dividing)
-        body = [*_hoisted(region, inner.depth), *("    " * inner.depth + line for line in divided), *lines]
+        body = [*_hoisted(region, inner.depth), *lines]
         if dividing:
-            body = ["    return gv_dividing([&](auto by) {", *body, "    });"]
+            body = _run_again(body, [name for name, _ in parameters], region, divided)
         text = self._definition(function, parameters, types, body)
         result = Helper(types, tuple(dict.fromkeys(self.accesses)), self.acting, text)
         self.active.pop()
@@ -364,12 +363,32 @@ class Translator(Statements):
         return "\n".join([*structs, self.line(function), signature, *body, "}"])
 
 
-def _divisors(function: ast.FunctionDef) -> set[str]:
-    """Names of locals and parameters that a helper divides by."""
-    return {
+def _divisors(function: ast.FunctionDef, parameters: list[str], region: Region) -> set[str]:
+    """Names that a helper divides by and that have one value: parameters without an assignment, and locals with a single one."""
+    names = {
         node.right.id for node in ast.walk(function)
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and isinstance(node.right, ast.Name)
     }  # fmt: skip
+    return {name for name in names if region.assigned.get(name, 0) == (name not in parameters)}
+
+
+def _run_again(body: list[str], parameters: list[str], region: Region, divided: list[str]) -> list[str]:
+    """Return the lines of a helper whose divisions share a test. A GPU may run them twice, so they change copies of parameters.
+
+    Args:
+        body: its lines.
+        parameters: names of its parameters.
+        region: numbers of assignments in it, and types.
+        divided: parameters that it divides by.
+    """
+    before, first = [], [f"const auto {c_name(name)}_Divisor = by({c_name(name)});" for name in divided]
+    for name in parameters:
+        if region.assigned.get(name):
+            given = f"{c_name(name)}_Given"
+            before.append(f"    const auto {given} = {c_name(name)};")
+            first.append(f"{C_TYPES[region.types[name]]} {c_name(name)} = {given};")
+    head = [*before, "    return gv_dividing([&](auto by) {", *("        " + line for line in first)]
+    return [*head, *body, "    });"]
 
 
 def _hoisted(region: Region, depth: int) -> list[str]:
