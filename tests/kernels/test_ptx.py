@@ -237,6 +237,15 @@ def test_the_check_finds_inexact_instructions_in_double():
         assert len(inexact_instructions(text, doubles=True)) == 1
 
 
+@pytest.mark.parametrize("text", ["add.rn.f64", "cvt.f64.f32", "cvt.rz.f32.f64", "cvt.rzi.s32.f64", "setp.lt.f64", "neg.f64"])
+def test_copies_of_a_double_are_exact_and_arithmetic_is_found(text):
+    """A parameter of float64 reaches hooks in Python as f32."""
+    copies = "ld.param.f64 %fd1, [%rd1+504]; mov.f64 %fd2, %fd1; selp.f64 %fd3, %fd1, %fd2, %p1; ld.global.nc.v2.f64 a; "
+    copies += "cvt.rn.f32.f64 %f1, %fd3;"
+    assert inexact_instructions(copies) == []
+    assert len(inexact_instructions(f"{copies} {text} a, b;")) == 1
+
+
 ON_OLDEST = ("WarpCartPole-v1", "WarpTag-v0", "WarpRice-v0", "WarpSimpleSpread-v3", "Harvest-v0", "Pot-v0")
 """Envs of one agent, with neighbours, of doubles, of particles, with roles and masks, and with shared parts."""
 
