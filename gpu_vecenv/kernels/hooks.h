@@ -75,7 +75,8 @@ GV_INLINE void gv_count_invalid(const GvArgs& a, float value) {
 // first check, which waits for its load. With the team after `a`, gv_action_index is for an entry that all lanes of the team read:
 // an invalid one counts once, not once a lane.
 #ifdef GV_BY_ROLE
-GV_INLINE gv_i32 gv_given_index(const GvAction& action, gv_i32 entry) {
+GV_INLINE gv_i32 gv_given_index(const GvAction& action, GvIndex entry) {
+    GV_CHECK_ACTION(action.entries, entry)
     return gv_read_index(action.entries, action.first + entry, action.type);
 }
 GV_INLINE gv_i32 gv_action_index(const GvArgs& a, const GvAction& action, gv_i32 entry, gv_i32 n) {
@@ -130,13 +131,17 @@ GV_FN void gv_stage_indices(const GvArgs& a, const GvTeam& team, const GvAction&
     }
     for (; invalid > 0; --invalid) gv_fetch_add(a.invalid_actions);
 }
-GV_INLINE float gv_given_value(const GvAction& action, gv_i32 entry) { return ((const float*)action.entries)[action.first + entry]; }
+GV_INLINE float gv_given_value(const GvAction& action, GvIndex entry) {
+    GV_CHECK_ACTION(action.entries, entry)
+    return ((const float*)action.entries)[action.first + entry];
+}
 GV_INLINE float gv_action_value(const GvArgs& a, const GvAction& action, gv_i32 entry) {
     return gv_checked_value(a, gv_given_value(action, entry));
 }
 #else
 // The action of a row has `entries` entries.
-GV_INLINE gv_i32 gv_given_index(const GvArgs& a, gv_i64 row, gv_i32 entry, gv_i32 entries) {
+GV_INLINE gv_i32 gv_given_index(const GvArgs& a, gv_i64 row, GvIndex entry, gv_i32 entries) {
+    GV_CHECK_ACTION(a.action, entry)
     return gv_read_index(a.action, row * entries + entry, a.action_type);
 }
 GV_INLINE gv_i32 gv_action_index(const GvArgs& a, gv_i64 row, gv_i32 entry, gv_i32 entries, gv_i32 n) {
@@ -146,7 +151,11 @@ GV_INLINE gv_i32 gv_action_index(const GvArgs& a, const GvTeam& team, gv_i64 row
     return gv_checked_index(a, team, gv_given_index(a, row, entry, entries), n);
 }
 
+GV_INLINE float gv_given_value(const GvArgs& a, gv_i64 row, GvIndex entry, gv_i32 entries) {
+    GV_CHECK_ACTION(a.action, entry)
+    return ((const float*)a.action)[row * entries + entry];
+}
 GV_INLINE float gv_action_value(const GvArgs& a, gv_i64 row, gv_i32 entry, gv_i32 entries) {
-    return gv_checked_value(a, ((const float*)a.action)[row * entries + entry]);
+    return gv_checked_value(a, gv_given_value(a, row, entry, entries));
 }
 #endif

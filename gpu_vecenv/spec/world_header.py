@@ -154,7 +154,7 @@ def _action(spec: EnvSpec, group: Role) -> list[str]:
     p, by_role = group.prefix, spec.has_role_arrays
     place = "GvAction" if by_role else "gv_i64"
     index = "gv_given_index(place, entry)" if by_role else "gv_given_index(in.a, place, entry, gv_num_entries(in.a))"
-    value = "gv_given_value(place, entry)" if by_role else "((const float*)in.a.action)[place * gv_num_entries(in.a) + entry]"
+    value = "gv_given_value(place, entry)" if by_role else "gv_given_value(in.a, place, entry, gv_num_entries(in.a))"
     choices = [
         line
         for entry in range(CONSTANT_CHOICES)
@@ -168,12 +168,12 @@ def _action(spec: EnvSpec, group: Role) -> list[str]:
         *choices,
         f"        return in.a.{p}action_choices[entry];",
         "    }",
-        f"    GV_METHOD gv_i32 given_index(gv_i32 entry = 0) const {{ return {index}; }}  // unchecked",
-        f"    GV_METHOD float given_value(gv_i32 entry = 0) const {{ return {value}; }}",
+        f"    GV_METHOD gv_i32 given_index(GvIndex entry = GV_HERE(0)) const {{ return {index}; }}  // unchecked",
+        f"    GV_METHOD float given_value(GvIndex entry = GV_HERE(0)) const {{ return {value}; }}",
         "    GV_METHOD gv_i32 checked_index(gv_i32 given, gv_i32 entry = 0) const { return in.index(given, choices(entry)); }",
         "    GV_METHOD float checked_value(float given) const { return in.value(given); }",
-        "    GV_METHOD gv_i32 index(gv_i32 entry = 0) const { return checked_index(given_index(entry), entry); }",
-        "    GV_METHOD float value(gv_i32 entry = 0) const { return checked_value(given_value(entry)); }",
+        "    GV_METHOD gv_i32 index(GvIndex entry = GV_HERE(0)) const { return checked_index(given_index(entry), entry); }",
+        "    GV_METHOD float value(GvIndex entry = GV_HERE(0)) const { return checked_value(given_value(entry)); }",
         "    // The first n entries, all loaded before the first is checked: `const auto [x, y] = me.action.indices<2>().value`.",
         "    template <gv_i32 n>",
         "    GV_METHOD GvVec<gv_i32, n> indices() const {",

@@ -31,6 +31,7 @@ from gpu_vecenv.testing.kernel_text import (
 from gpu_vecenv.testing.locals import kept_locals
 from gpu_vecenv.testing.phases import Ranges
 from gpu_vecenv.testing.subject import Subject
+from gpu_vecenv.testing.wrong_hook import in_wrong_hook
 
 LIBRARY = (
     "a?(?:sin|cos|tan)h?|atan2|sincos(?:pi)?|(?:sin|cos)pi|exp(?:2|10|m1)?|log(?:2|10|1p)?|pow|r?sqrt|r?cbrt|fma|fabs|abs|"
@@ -138,7 +139,7 @@ def _by_line(text: str, violations: Violations) -> Violations:
 def _all_violations(text: str, ranges: Ranges) -> Violations:
     """Return all violations as (position, message)."""
     violations, commented, text = _doubles(text), text, without_comments(text)
-    violations += [*_banned(BANNED, text), *joined_casts(text)]
+    violations += [*_banned(BANNED, text), *joined_casts(text), *in_wrong_hook(text, ranges)]
     plain = without_lambdas(text)
     barrier_call = re.compile(rf"\b(?:{'|'.join(_functions_with_barriers(plain))})\s*\(")
     violations += _returns_before_barriers(plain, barrier_call) + _barriers_of_some_lanes(plain, barrier_call)

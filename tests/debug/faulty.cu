@@ -30,6 +30,7 @@ GV_FN void env_step(GvWorld& w) {
 GV_FN void env_observe(GvWorld& w) {
     for (auto me : w.agents) {
         if (w.params.fault == 6 && w.t == 2) me.obs = {1.0f, 2.0f, 3.0f};
+        else if (w.params.fault == 12) me.obs = {(float)me.action.index(), 0.0f};
         else if (w.params.fault == 7) me.obs[w.t] = 0.0f;
         else me.obs = {(float)me.x, me.v[0]};
     }

@@ -67,6 +67,13 @@ def test_a_row_of_another_length_is_named():
         stepped(6)
 
 
+def test_an_action_at_a_reset_is_named():
+    """A release build would read address 0."""
+    said = "env_observe: an action is read where there is none, outside of a step; step 0, world 0, agent 0"
+    with pytest.raises(HookFault, match=rf"^faulty\.cu:{line_of('me.obs = {(float)me.action')}: {said}\.$"):
+        stepped(12)
+
+
 def test_an_env_goes_on_after_a_fault_and_reports_the_next_one():
     env = make_vec(num_envs=1, device="cpu", array="numpy", fault=4)
     for _ in range(2):

@@ -250,6 +250,64 @@ def test_phases_without_a_conflict_are_not_reported(line):
     assert lint_kernels.lint(HOOKS % line) == []
 
 
+ONLY_STEPS = {
+    "for (auto me : w.agents) me.obs[0] = gv_float_of(me.action.index(0));": "`me.action.index`",
+    "for (auto me : w.agents) { const auto [x, y] = me.action.indices<2>().value; me.obs[0] = x; }": "`me.action.indices`",
+    "for (auto me : w.agents) me.obs[0] = w.agents[of[0]].action.value();": "`.action.value`",
+    "for (auto me : w.agents) me.reward = 1.0f;": "env_step alone gives rewards",
+    "if (w.once) w.terminate(true);": "env_step alone ends episodes",
+    "if (w.once) w.truncate_at(w.params.max_episode_steps);": "env_step alone ends episodes",
+    "if (w.once) w.record.most(1.0f);": "env_step alone records metrics",
+}
+ONLY_OBSERVED = {
+    "for (auto me : w.agents) me.x += 1;": "`me.x`",
+    "for (auto me : w.agents) me.v[1] = 0.0f;": "`me.v[1]`",
+    "for (int k : w.each(9)) s.cells[k]--;": "`s.cells[k]`",
+    "if (w.once) w.at.cells(0, 1) = 0;": "`w.at.cells(0, 1)`",
+    "if (w.once) s.pot = 0;": "`s.pot`",
+}
+OBSERVED = [
+    "for (auto me : w.agents) { me.obs[0] = me.reward + s.action[me.index]; me.mask[0] = me.action.choices() > 1; }",
+    "for (auto me : w.agents) { w.scratch.sums[me.index] = me.x; me.obs = {gv_float_of(me.x)}; int near = me.x; near += 1; }",
+    "for (auto [me, it] : w.pairs(w.agents)) me.obs[it.index] = gv_float_of(it.x);",
+]
+
+
+def of_hook(name, line):
+    rest = "    w.barrier();\n    for (auto me : w.agents) me.reward = me.x;\n"
+    assert rest in HOOKS
+    return HOOKS.replace("env_step", name).replace(rest, "") % line
+
+
+@pytest.mark.parametrize("hook", ["env_reset", "env_observe", "env_observe_step"])
+@pytest.mark.parametrize("line", [*ONLY_STEPS, *ONLY_OBSERVED])
+def test_work_of_a_step_in_another_hook_is_reported(hook, line):
+    found = lint_kernels.lint(of_hook(hook, line))
+    if line in ONLY_OBSERVED and hook == "env_reset":
+        assert found == []
+    else:
+        assert [number for number, _ in found] == [5], found
+        assert (ONLY_STEPS | ONLY_OBSERVED)[line] in found[0][1] and f" in {hook}" in found[0][1]
+
+
+@pytest.mark.parametrize("line", [*ONLY_STEPS, *ONLY_OBSERVED])
+def test_a_step_may_do_it(line):
+    assert lint_kernels.lint(of_hook("env_step", line)) == []
+
+
+@pytest.mark.parametrize("line", OBSERVED)
+def test_observations_and_scratch_may_be_written(line):
+    assert lint_kernels.lint(of_hook("env_observe", line)) == []
+
+
+def test_work_of_a_step_in_a_function_that_an_observation_calls_is_reported_at_its_line():
+    helper = "template <class Agent>\nGV_FN float near(const GvWorld& w, const Agent& me) {\n    %s\n    return 0.0f;\n}\n"
+    for line in ("me.x = 1;", "return me.action.value();", "if (w.once) w.truncate(true);"):
+        for hook, lines in (("env_observe", [3]), ("env_step", [])):
+            text = helper % line + of_hook(hook, "for (auto me : w.agents) me.obs[0] = near(w, me);")
+            assert [number for number, _ in lint_kernels.lint(text)] == lines
+
+
 SCATTER = "for (auto me : w.agents) {\n%s\n    s.cells[me.x] = 1;%s\n}"
 
 

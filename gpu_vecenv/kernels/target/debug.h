@@ -3,7 +3,8 @@
 //   GV_PRINT("speed", me.vx)   prints file, line, step, world and agent with the value, on every target
 //
 // An index outside of a state field, a row or scratch writes one text, the first of a launch, to gv_fault_record. The access then
-// goes to the first element, so that the launch ends, and the host raises the text as an error.
+// goes to the first element, so that the launch ends, and the host raises the text as an error. So does a read of an action at a
+// reset, which gives 0.
 #pragma once
 #include "target/types.h"
 
@@ -11,6 +12,7 @@
 
 #define GV_PRINT(name, value) ((void)sizeof(value))
 typedef gv_i32 GvIndex;
+#define GV_HERE(index) (index)
 template <class T>
 using GvPointer = T*;
 #define GV_ENTER(number, time)
@@ -21,6 +23,7 @@ using GvPointer = T*;
 #define GV_CHECKED_AGENT(k, count, name) (k)
 #define GV_CHECKED_AXIS(k, length, name) (k)
 #define GV_CHECK_LENGTH(row, n)
+#define GV_CHECK_ACTION(actions, entry)
 
 #else
 
@@ -136,6 +139,9 @@ struct GvIndex {
     GV_METHOD operator gv_i32() const { return (gv_i32)value; }
 };
 
+// Default argument of a function: an index with the place of the call, which a conversion in the declaration would not have.
+#define GV_HERE(index) GvIndex(index, __builtin_FILE(), __builtin_LINE(), __builtin_FUNCTION())
+
 // Records a fault, the first of a launch. The place for a breakpoint.
 GV_FOR_BREAKS void gv_fault(const GvText& text) {
     if (!gv_is_first(&gv_fault_record.set)) return;
@@ -203,6 +209,16 @@ GV_FN void gv_check_length(const GvPointer<float>& row, gv_i64 n) {
     if (n != row.high) gv_fault(GvText(letters) << n << " numbers for " << row.name << ", which has " << row.high);
 }
 #define GV_CHECK_LENGTH(row, n) gv_check_length(row, n);
+// A reset has no actions.
+GV_FN gv_i32 gv_no_action(const GvIndex& entry) {
+    char letters[512];
+    GvText text(letters);
+    text.source(entry.file, entry.line) << ": " << entry.function << ": an action is read where there is none, outside of a step";
+    gv_fault(text);
+    return 0;
+}
+#define GV_CHECK_ACTION(actions, entry) \
+    if ((actions) == nullptr) return gv_no_action(entry);
 #define GV_CHECKED_ROW(array, row, length, name) gv_checked_row(array, row, length, name)
 #define GV_CHECKED_AGENT(k, count, name) gv_checked_number(k, count, name)
 #define GV_CHECKED_AXIS(k, length, name) gv_checked_number(k, length, name)
