@@ -114,6 +114,7 @@ def declared(name: dict[str, Any], text: str) -> tuple[str, str]:
             comment.insert(0, lines[above].strip()[3:])
             above -= 1
         signature = match[1] if match and "(" in match[1] else single or (match[1] if match else "")
+        signature = signature.replace("GvIndex", "gv_i32").replace("GV_HERE(0)", "0")  # but for debug builds
         return " ".join(signature.split()).removeprefix("const "), trailing.strip() or " ".join(comment)
     raise ValueError(f"expected a declaration of {name['name']} in {of}.")
 
