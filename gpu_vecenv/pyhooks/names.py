@@ -39,7 +39,7 @@ def i32(x: Any) -> np.int32:
 def dividing(helper: Callable[..., Any]) -> Callable[..., Any]:
     """Mark a helper whose divisions share one test on a GPU, which is faster if it has several. The bits are the same.
 
-    The helper returns f32s and changes nothing.
+    The helper returns f32s and changes nothing. It has no ``while``, as it may run twice, first with quotients that may be NaN.
     """
     return helper
 

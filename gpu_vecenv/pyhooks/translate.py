@@ -331,7 +331,23 @@ class Translator(Statements):
         for decorator in function.decorator_list:
             if self.file.imported.get(ast.unparse(decorator)) != "dividing":
                 self.fail(function, f"{self.quoted(decorator)} is not in the subset; a helper may have the decorator dividing")
+            self._refuse_while(function, {function.name})
         return bool(function.decorator_list)
+
+    def _refuse_while(self, function: ast.FunctionDef, found: set[str]) -> None:
+        """Refuse loops without a number of rounds in a helper marked with ``dividing`` and in the helpers that it calls.
+
+        On a GPU the first run of a body may have NaN for a quotient, with which such a loop may never end.
+        """
+        for node in ast.walk(function):
+            if isinstance(node, ast.While):
+                self.fail(node, f"{self.active[-1]}() is marked with dividing, and `while` may never end there on a GPU, which "
+                                "tries fast quotients first; write `for k in range(n)`, or remove the mark")  # fmt: skip
+            name = node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
+            called = self.file.functions.get(name)
+            if called is not None and called.name not in found:
+                found.add(called.name)
+                self._refuse_while(called, found)
 
     def _check_results(self, function: ast.FunctionDef, types: str, dividing: bool) -> None:
         if dividing and (set(types.split(",")) != {"f32"} or self.acting):

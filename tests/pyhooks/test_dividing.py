@@ -103,3 +103,19 @@ def test_a_body_that_acts_is_refused(name, tmp_path):
     spec = spec_of_text(text, tmp_path)
     with pytest.raises(HookError, match="a helper marked with dividing returns f32 and changes nothing"):
         translate(spec, spec.kernel, text)
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_a_while_is_refused(inside, tmp_path):
+    """The first of two runs may have NaN for x / inf, with which this loop never ends."""
+    loop = "    while not x < 1.0:\n        x = x / y\n    return x\n"
+    head = "" if inside else f"\ndef halved(w, x: f32, y: f32) -> f32:\n{loop}"
+    body = loop if inside else "    return halved(w, x, y) / y\n"
+    text = text_with(
+        f"{head}\n@dividing\ndef helper(w, x: f32, y: f32) -> f32:\n{body}"
+        "\ndef env_step(w):\n    for me in w.agents:\n        me.reward = helper(w, 2.0, f32(w.t))\n"
+    )
+    spec = spec_of_text(text, tmp_path)
+    line = next(number for number, line in enumerate(text.splitlines(), start=1) if "while" in line)
+    with pytest.raises(HookError, match=rf"hooks\.py:{line}: .*helper\(\) is marked with dividing, and `while` may never end"):
+        translate(spec, spec.kernel, text)
