@@ -4,7 +4,7 @@ CartPole and Pendulum with the settings of ``against_sb3.py``: 8 worlds of this 
 or 8 minibatches. A memory of 64 units reads the observation, and actor and critic are linear functions of its units. All take
 turns in one process with one thread. Rates are medians of the rounds, by the clock and by the time of the process on a core.
 
-What is not equal:
+Three differences remain:
 
 - Here actor and critic share a memory, which both train. In sb3-contrib each has its own by default, or they share one that the
   actor alone trains. Both are measured.

@@ -28,7 +28,7 @@ CHAIN = 150
 """``elif`` behind one another that lead to a line. Python and compilers nest each in the ``else`` of the one before."""
 
 TOO_DEEP = "too many branches or calls inside one another; write a loop or a table"
-"""What is said where Python's stack does not suffice."""
+"""Message for code that is too deep for the stack of Python."""
 
 
 class HooksFile:

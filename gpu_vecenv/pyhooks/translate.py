@@ -259,7 +259,7 @@ class Translator(Statements):
                     self.fail(part, f"{name}() takes {expected}, got {self.quoted(part)}")
                 self.require(kind, part, value)
         facts = tuple((value.type, value.handle, value.counts) for value in values)
-        key = (name, self.hook, scope.kind, scope.single, facts)  # hooks may do different things
+        key = (name, self.hook, scope.kind, scope.single, facts)  # each hook allows other things
         if key not in self.helpers:
             self.helpers[key] = self._translated(function, parameters, values, scope)
         result = self.helpers[key]
@@ -334,7 +334,7 @@ class Translator(Statements):
             self._refuse_while(function, {function.name})
         return bool(function.decorator_list)
 
-    def _refuse_while(self, function: ast.FunctionDef, found: set[str]) -> None:
+    def _refuse_while(self, function: ast.FunctionDef, searched: set[str]) -> None:
         """Refuse loops without a number of rounds in a helper marked with ``dividing`` and in the helpers that it calls.
 
         On a GPU the first run of a body may have NaN for a quotient, with which such a loop may never end.
@@ -345,9 +345,9 @@ class Translator(Statements):
                                 "tries fast quotients first; write `for k in range(n)`, or remove the mark")  # fmt: skip
             name = node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
             called = self.file.functions.get(name)
-            if called is not None and called.name not in found:
-                found.add(called.name)
-                self._refuse_while(called, found)
+            if called is not None and called.name not in searched:
+                searched.add(called.name)
+                self._refuse_while(called, searched)
 
     def _check_results(self, function: ast.FunctionDef, types: str, dividing: bool) -> None:
         if dividing and (set(types.split(",")) != {"f32"} or self.acting):
@@ -400,9 +400,9 @@ def _run_again(body: list[str], parameters: list[str], region: Region, divided: 
     before, first = [], [f"const auto {c_name(name)}_Divisor = by({c_name(name)});" for name in divided]
     for name in parameters:
         if region.assigned.get(name):
-            given = f"{c_name(name)}_Given"
-            before.append(f"    const auto {given} = {c_name(name)};")
-            first.append(f"{C_TYPES[region.types[name]]} {c_name(name)} = {given};")
+            argument = f"{c_name(name)}_Argument"
+            before.append(f"    const auto {argument} = {c_name(name)};")
+            first.append(f"{C_TYPES[region.types[name]]} {c_name(name)} = {argument};")
     head = [*before, "    return gv_dividing([&](auto by) {", *("        " + line for line in first)]
     return [*head, *body, "    });"]
 

@@ -52,13 +52,13 @@ def _writes(text: str, functions: dict[str, Function], hook: Function, ranges: R
 
 def _called(text: str, functions: dict[str, Function], hook: Function) -> list[Function]:
     """Return a hook and the functions that it calls, directly or not."""
-    found = {hook.name: hook}
+    functions_by_name = {hook.name: hook}
     waiting = [hook]
     while waiting:
         function = waiting.pop()
         for call in re.compile(r"(?<![.\w])(\w+)\s*(?:<[^<>;]*>)?\s*\(").finditer(text, function.start, function.end):
             called = functions.get(call[1])
-            if called is not None and called.name not in found:
-                found[called.name] = called
+            if called is not None and called.name not in functions_by_name:
+                functions_by_name[called.name] = called
                 waiting.append(called)
-    return list(found.values())
+    return list(functions_by_name.values())

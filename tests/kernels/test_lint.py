@@ -282,12 +282,12 @@ def of_hook(name, line):
 @pytest.mark.parametrize("hook", ["env_reset", "env_observe", "env_observe_step"])
 @pytest.mark.parametrize("line", [*ONLY_STEPS, *ONLY_OBSERVED])
 def test_work_of_a_step_in_another_hook_is_reported(hook, line):
-    found = lint_kernels.lint(of_hook(hook, line))
+    violations = lint_kernels.lint(of_hook(hook, line))
     if line in ONLY_OBSERVED and hook == "env_reset":
-        assert found == []
+        assert violations == []
     else:
-        assert [number for number, _ in found] == [5], found
-        assert (ONLY_STEPS | ONLY_OBSERVED)[line] in found[0][1] and f" in {hook}" in found[0][1]
+        assert [number for number, _ in violations] == [5], violations
+        assert (ONLY_STEPS | ONLY_OBSERVED)[line] in violations[0][1] and f" in {hook}" in violations[0][1]
 
 
 @pytest.mark.parametrize("line", [*ONLY_STEPS, *ONLY_OBSERVED])

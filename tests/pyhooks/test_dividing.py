@@ -70,15 +70,15 @@ def test_a_second_run_of_the_body_changes_no_bit(shared, tmp_path, monkeypatch):
         return f"{before}{macro[:-1]}{shared}{after}"
 
     monkeypatch.setattr(compiler, "kernel_source", source)
-    found = []
+    rewards = []
     for device in ("python", "cpu"):
         env = ledger(hooks(), tmp_path, device=device, num_owners=len(BODIES), num_worlds=len(OPERANDS))
         env.reset(seed=0)
         actions = np.repeat(np.arange(len(OPERANDS), dtype=np.int32)[:, None], len(BODIES), axis=1)
-        found.append(np.array(env.step(actions)[4]["agent_reward"]))
+        rewards.append(np.array(env.step(actions)[4]["agent_reward"]))
         env.close()
-    assert found[0].shape == (len(OPERANDS), len(BODIES)) and len(np.unique(found[0])) > found[0].size / 2
-    np.testing.assert_array_equal(found[0].view(np.uint32), found[1].view(np.uint32))
+    assert rewards[0].shape == (len(OPERANDS), len(BODIES)) and len(np.unique(rewards[0])) > rewards[0].size / 2
+    np.testing.assert_array_equal(rewards[0].view(np.uint32), rewards[1].view(np.uint32))
 
 
 ACTING = {

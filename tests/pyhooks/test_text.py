@@ -258,10 +258,10 @@ def test_two_names_of_python_are_two_names_of_cpp():
     words = {"".join(parts) for parts in itertools.product(letters, repeat=5)}
     words |= {f"U{code}{end}" for code in ("e9", "55", "e8", "e9_U", "e9_", "e9__U") for end in ("", "_", "_U", "_K", "_End")}
     words = sorted(word for word in words if word.isidentifier() and unicodedata.normalize("NFKC", word) == word)
-    suffixes = ("", "_K", "_End", "_Divisor", "_Agent")
-    made = [f"{c_name(word)}{suffix}" for word in words for suffix in suffixes]
-    made += ["Value0_9_8", "Values9_8", "Results_f32_i32", "GvPythonHooks"]
-    assert len(set(made)) == len(made) > 100000 and all(name.isascii() and name.isidentifier() for name in made)
+    suffixes = ("", "_K", "_End", "_Divisor", "_Argument", "_Agent")
+    c_names = [f"{c_name(word)}{suffix}" for word in words for suffix in suffixes]
+    c_names += ["Value0_9_8", "Values9_8", "Results_f32_i32", "GvPythonHooks"]
+    assert len(set(c_names)) == len(c_names) > 100000 and all(name.isascii() and name.isidentifier() for name in c_names)
 
 
 def test_every_change_of_the_file_makes_another_kernel(tmp_path):

@@ -40,10 +40,10 @@ def inputs_of(memory, rows, steps):
 
 def results_of(memory, obs, state, ends):
     """Return states, and derivatives by observations, the first state and the weights."""
-    given = [obs.clone().requires_grad_(), state.clone().requires_grad_()]
-    states = memory.sequence(*given, ends)
+    inputs = [obs.clone().requires_grad_(), state.clone().requires_grad_()]
+    states = memory.sequence(*inputs, ends)
     factors = torch.cos(torch.arange(states.numel(), dtype=states.dtype)).view(states.shape)
-    return [states.detach(), *torch.autograd.grad((states * factors).sum(), [*given, *memory.parameters()])]
+    return [states.detach(), *torch.autograd.grad((states * factors).sum(), [*inputs, *memory.parameters()])]
 
 
 @pytest.mark.parametrize("sizes", slow_but(SIZES[:4], SIZES), ids=str)
@@ -52,10 +52,10 @@ def test_states_and_derivatives_are_those_of_a_loop_in_float64(kind, sizes, monk
     units, rows, steps = sizes
     memory = memory_of(kind, units)
     obs, state, ends = inputs_of(memory, rows, steps)
-    found = results_of(memory, obs, state, ends)
+    by_kernels = results_of(memory, obs, state, ends)
     monkeypatch.setattr(host_memory, "HOST_MEMORY", None)  # float64 takes no kernels
     exact = results_of(copy.deepcopy(memory).double(), obs.double(), state.double(), ends)
-    for ours, wanted in zip(found, exact, strict=True):
+    for ours, wanted in zip(by_kernels, exact, strict=True):
         assert (ours - wanted).norm() <= 2e-6 * wanted.norm()
 
 
@@ -94,10 +94,10 @@ def test_an_end_cuts_states_and_derivatives_whatever_came_before(kind):
     memory = memory_of(kind, 16)
     obs, state, _ = inputs_of(memory, 3, 5)
     ends = torch.tensor([[False] * 3, [True] * 3, [False] * 3, [False] * 3, [True] * 3])
-    found = results_of(memory, obs[2:], torch.zeros_like(state), ends[2:])
+    after_end = results_of(memory, obs[2:], torch.zeros_like(state), ends[2:])
     obs[:2], state[:] = torch.nan, torch.nan
     states = memory.sequence(obs, state, ends)
-    torch.testing.assert_close(states[2:].detach(), found[0], rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(states[2:].detach(), after_end[0], rtol=1e-5, atol=1e-6)
     read = memory.read(obs).detach().requires_grad_()
     whole = host_memory.remember(read, state, ends, memory.weight_hh, memory.bias_hh)
     (of_read,) = torch.autograd.grad(whole[2:].sum(), read)

@@ -55,9 +55,9 @@ def recurrent_block(results: Mapping[str, Any]) -> str:
             cells.append(f"{row[key]:,.0f}" + (f" ({times})" if times else ""))
         lines.append([library, *cells])
     text = table(["steps a second of a core", *envs], lines)
-    others = " and of ".join(first["times_faster"])
+    libraries = " and of ".join(first["times_faster"])
     version = results["sb3_contrib"]
-    return f"{text}\nIn brackets: times the steps of {others}, version {version}. {machine_text(first['machine'])}.\n"
+    return f"{text}\nIn brackets: times the steps of {libraries}, version {version}. {machine_text(first['machine'])}.\n"
 
 
 def times_of_torch(rows: list[Mapping[str, Any]], way: str) -> list[float]:
